@@ -15,7 +15,7 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox test-course
 .PHONY: fuzz-capture fuzz-explain fuzz-runs explain-truth
 .PHONY: benchmark benchmark-batch benchmark-capture benchmark-netfilter model figure metadata
-.PHONY: same wheel wheels host-variants kernel-reproducible lock clean
+.PHONY: same answers wheel wheels host-variants kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -110,12 +110,18 @@ model: ready            ## the model of a bulk transfer against the kernel, at e
 figure: ready           ## draw the figures in docs/ again from recorded runs (needs chromium)
 	$(BIN)/python docs/draw.py
 
+answers: FOR = test
+answers: ready          ## the results of all recorded runs, written again to data/answers.jsonl.xz
+	@$(BIN)/python -m tests.recorded_answers
+
 wheel: FOR = test
 wheel: ready            ## the package with the recorded runs for this system, as dist/*.whl
+	@$(BIN)/python -m tests.recorded_answers --stale
 	@$(BIN)/python -m hatchling build -t wheel
 
 wheels: FOR = test
 wheels: ready           ## the same for Linux, macOS and Windows, compiled here with zig
+	@$(BIN)/python -m tests.recorded_answers --stale
 	@setup/wheels.sh
 
 metadata: ready         ## codemeta.json and .zenodo.json, written again from CITATION.cff

@@ -16,8 +16,7 @@ if __package__ in (None, ""):  # started as a file: its folder is on the path, t
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from labs.catalog import find
-from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s
-from labs.read.theory.mathis import mathis_bytes_s
+from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, mathis_bytes_s
 from labs.read.theory.nagle import wait
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 

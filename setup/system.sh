@@ -60,7 +60,6 @@ strace                  strace
 tshark                  tshark
 vagrant                 vagrant
 chromium                chromium
-flent                   flent
 "
 [ "${1:-}" != test ] || NEEDED+=$FOR_TESTS
 

@@ -9,9 +9,10 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[1]
 DASK = (sys.executable, "-m", "dask")
@@ -75,7 +76,7 @@ def worker(
     *options: str,
     dask: tuple[str, ...] = DASK,
     as_nobody: bool = False,
-    **environment: str,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A worker with one thread and without a nanny, whose home, cache and files are in `home`."""
     home.mkdir(exist_ok=True)
@@ -89,7 +90,7 @@ def worker(
         *("--local-directory", str(home / "dask"), "--memory-limit", "0", *options),
     )
     variables = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "TMPDIR": "/tmp"}
-    with process(*argv, log=home.with_suffix(".log"), **variables | environment) as started:
+    with process(*argv, log=home.with_suffix(".log"), **variables, **environment) as started:
         yield started
 
 

@@ -40,7 +40,6 @@ from labs.publish.html import page
 from labs.publish.page_parameters import checked_lab, declared, settle
 from labs.read.claims.ledger import read as read_ledger
 from labs.read.display.rich_output import Table
-from labs.read.exports.flent import flent_file
 from labs.read.notebook_file import read_notebook
 from labs.read.runs import archive, raw_files
 from labs.read.runs.archive import pack, unpacked
@@ -543,7 +542,6 @@ def read_run(folder: Path, portion: bool = True) -> None:
             lambda: verdicts(lab, [run]),
             lambda: (timeline(run), buffer_rows([run])) if lab.name == "buffers" else ladder(run),
             lambda: flat_table([run]).to_csv(),
-            lambda: flent_file(run),
             lambda: compare(folder, folder, results_of).lines(),
         ]
     refused: list[LabError] = []

@@ -33,14 +33,6 @@ def with_files(raw: Raw, files: Mapping[str, str]) -> Raw:
     return dataclasses.replace(raw, files={**raw.files, **files})
 
 
-def with_each(raw: Raw, pattern: str, texts: Mapping[str, str]) -> Raw:
-    """The same machine with these files (path: content) for a pattern."""
-    grouped: dict[str, tuple[str, ...]] = {}
-    for path, text in texts.items():
-        grouped[text] = (*grouped.get(text, ()), path)
-    return dataclasses.replace(raw, each={**raw.each, pattern: grouped})
-
-
 def with_output(raw: Raw, argv: tuple[str, ...], out: str) -> Raw:
     """The same machine with another output of a tool."""
     return dataclasses.replace(raw, outputs={**raw.outputs, argv: (0, out, "")})

@@ -69,7 +69,7 @@ def _counts(account: Account, finding: Finding, named: frozenset[str]) -> bool:
     if finding.reason in EVEN_BRIEF:
         costs = finding.time_ms > 0 or finding.waiting != NOBODY
         return costs or (finding.reason.name in named and finding.count > 0)
-    if finding.reason.name not in named and finding.is_usual:
+    if finding.reason.name not in named and finding.reason.is_usual:
         return False
     return finding.reason.is_event or finding.time_ms > max(
         LEAST_SHARE * account.duration_ms, LEAST_MS
@@ -151,7 +151,7 @@ def score(name: str, path: Path, truth: dict[str, Any]) -> Scored:
         expected += ms
     for account in file_account.accounts:
         for finding in account.findings:
-            is_known = finding.reason.name in true | may or finding.is_usual
+            is_known = finding.reason.name in true | may or finding.reason.is_usual
             if not is_known and finding.reason is not UNTOLD:
                 wrong += finding.time_ms if finding.time_ms > 5 else 0.0
     return Scored(name, scenario["group"], true, reasons - (may - true), duration, wrong, expected)

@@ -104,18 +104,7 @@ def checked_value(value: object, parameter: Parameter, index: int | None = None)
     try:
         return parameter.validate(value, parameter.notebook_name)
     except BadInput as error:
-        raise WrongValue(f"{error}{number_hint(value, parameter)}", index) from None
-
-
-def number_hint(value: object, parameter: Parameter | None = None) -> str:
-    """A hint for 1e6, which is text in YAML 1.1 and therefore in papermill."""
-    if not isinstance(value, str) or (parameter is not None and parameter.kind is str):
-        return ""
-    try:
-        number = float(value)
-    except ValueError:
-        return ""
-    return f". YAML reads {value} as text: write {plain(number)}"
+        raise WrongValue(error, index) from None
 
 
 def check_has_range(parameter: Parameter) -> None:

@@ -26,7 +26,6 @@ from labs.batches.points import Point
 from labs.batches.progress import Progress
 from labs.batches.prospect import RUNS as RUNS_NAME
 from labs.batches.prospect import Prospect
-from labs.batches.substitutes import in_use, read_substitutes, substituted, write_substitutes
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.drive.record.disk import write_whole
@@ -53,14 +52,12 @@ KEPT_LINES = 200
 @dataclass(frozen=True)
 class Options:
     """How a batch is performed: with `jobs` concurrent runs (default: one per CPU); `fresh` repeats
-    existing runs; `fail_fast` ends it at the first failure; `any_inputs` accepts runs of
-    workers with other programs. `chosen` selects runs, as a shard does;
+    existing runs; `fail_fast` ends it at the first failure. `chosen` selects runs, as a shard does;
     notebooks are then left to the call that has all runs."""
 
     jobs: int | None = None
     fresh: bool = False
     fail_fast: bool = False
-    any_inputs: bool = False
     chosen: Callable[[Sequence[Planned]], Sequence[Planned]] | None = None
 
 
@@ -117,10 +114,10 @@ def perform_batch(
         raise next(error for error in prospect.planned if isinstance(error, LabError))
     notebook = read_notebook(plan.subject.path) if plan.subject.path else None
     write_whole(folder / PLAN, read_bytes(plan.path, follow=True))
-    if prospect.parameters[0].testbed == "virtual":
-        failed, index = _virtual(prospect, folder, options, progress, engine)
-    else:
-        failed, index = _real_time(prospect, folder, options, progress, engine)
+    prepare(prospect.runs)
+    log = _Log(folder, progress)
+    perform_runs = _virtual if prospect.parameters[0].testbed == "virtual" else _real_time
+    failed, index = perform_runs(prospect, log, options, engine)
     executed, stopped = 0, dict[int, LabError]()
     if notebook is not None and options.chosen is None:
         executed, stopped = _notebooks(prospect, notebook, folder, options, progress, failed)
@@ -129,38 +126,46 @@ def perform_batch(
     )
 
 
+class _Log:
+    """Passes on the lines about runs, and keeps the most recent ones of those that fail."""
+
+    def __init__(self, folder: Path, progress: Progress) -> None:
+        self.folder, self._progress = folder, progress
+        self.lines: dict[str, list[str]] = defaultdict(list)
+
+    def tell(self, title: str, line: str) -> None:
+        self._progress.run(title, line)
+        self.lines[title] = [*self.lines[title][-KEPT_LINES:], line]
+
+    def end(self, run: Planned, title: str, error: object = None) -> None:
+        """Write or remove the log of a run that ended; `error` is why it failed."""
+        lines, path = self.lines.pop(title, []), self.folder / FAILURES / f"{run.name}.log"
+        if error is None:
+            path.unlink(missing_ok=True)
+        else:
+            text = "\n".join([run.title, *lines, str(error), ""])
+            write_whole(path, text.encode("utf-8", "replace"))
+
+
 def _virtual(
-    prospect: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
+    prospect: Prospect, log: _Log, options: Options, engine: Engine | None
 ) -> tuple[dict[str, LabError], IndexWriter]:
     """Perform the runs concurrently, and update the index as they complete."""
-    prepare(prospect.runs)
-    planned = planned_rows(prospect)
-    others = in_use(read_substitutes(folder), planned, prospect.runs) if options.any_inputs else {}
-    chosen = options.chosen(prospect.distinct) if options.chosen else prospect.distinct
-    wanted = [run for run in chosen if options.fresh or run.key not in others]
+    wanted = options.chosen(prospect.distinct) if options.chosen else prospect.distinct
     by_title = {run.title: run for run in wanted}
-    lines: dict[str, list[str]] = defaultdict(list)
-    rows = substituted(planned, prospect.lab.name, prospect.runs, others)
-    with _writer(prospect, folder, rows) as index:
-        for key in others.values():
-            index.look(key)
+    with _writer(prospect, log.folder, planned_rows(prospect)) as index:
 
         def tell(title: str, line: str) -> None:
-            run = by_title[title]
-            progress.run(title, line)
-            lines[title] = [*lines[title][-KEPT_LINES:], line]
+            log.tell(title, line)
+            if not is_last(line):
+                return
+            run, error = by_title[title], line.removeprefix(f"{FAILED}: ")
             if has_failed(line):
-                _keep_log(folder, run, lines[title])
-                index.failed(run.key, line.removeprefix(f"{FAILED}: "))
-            elif is_last(line):
+                index.failed(run.key, error)
+            else:
                 index.look(run.key)
-                _log(folder, run).unlink(missing_ok=True)
-            if is_last(line):
-                del lines[title]
-                index.save()
-            if engine is not None and engine.others.keys() - others.keys():
-                others.update(engine.others)
-                write_substitutes(folder, others)
+            log.end(run, title, error if has_failed(line) else None)
+            index.save()
 
         failed = perform(
             wanted,
@@ -171,15 +176,6 @@ def _virtual(
             engine=engine,
             keep_going=not options.fail_fast,
         )
-    if engine is None or not engine.others:
-        return failed, index
-    rows = substituted(planned, prospect.lab.name, prospect.runs, others)
-    with _writer(prospect, folder, rows) as index:
-        for key in dict.fromkeys(row.key for row in rows):
-            index.look(key)
-        for run in wanted:
-            if run.name in failed:
-                index.failed(run.key, str(failed[run.name]))
     return failed, index
 
 
@@ -214,62 +210,57 @@ def _rows_of(
 
 
 def _real_time(
-    prospect: Prospect, folder: Path, options: Options, progress: Progress, engine: Engine | None
+    prospect: Prospect, log: _Log, options: Options, engine: Engine | None
 ) -> tuple[dict[str, LabError], IndexWriter]:
     """Perform the points one after the other, because concurrent runs would disturb one another.
     Conditions are repeated, and every repetition has a row."""
     failed: dict[str, LabError] = {}
     rows: list[PlannedRow] = []
-    prepare(prospect.runs)
     for point, p, planned in zip(
         prospect.points, prospect.parameters, prospect.planned, strict=True
     ):
         if isinstance(planned, LabError):
             rows += _rows_of(prospect, point, p, planned)
-            continue
-        lines: dict[str, list[str]] = defaultdict(list)
-
-        def tell(title: str, line: str, lines: dict[str, list[str]] = lines) -> None:
-            progress.run(title, line)
-            lines[title] = [*lines[title][-KEPT_LINES:], line]
-
-        stopped: dict[str, LabError] = {}
-        try:
-            run(prospect.lab, p, fresh=options.fresh, progress=tell, engine=engine)
-        except LabError as error:
-            if options.fail_fast or isinstance(error, Lost):
-                raise
-            title = next(reversed(lines), "")
-            stopped_run = next(
-                (run for run in _repetitions(planned, p) if run.title == title), planned[0]
-            )
-            stopped = {stopped_run.name: error}
-            _keep_log(folder, stopped_run, [*lines[title], str(error)])
-        every = _repetitions(planned, p)
-        kept = [run for run in every if run.name in stopped or is_run(prospect.runs / run.name)]
-        rows += _rows_of(prospect, point, p, kept)
-        failed |= stopped
-        with _writer(prospect, folder, rows) as index:
-            _look_at_all(index, rows, failed)
-    with _writer(prospect, folder, rows) as index:
-        _look_at_all(index, rows, failed)
+        else:
+            every = _repetitions(planned, p)
+            failed |= _performed(prospect, p, every, log, options, engine)
+            kept = [run for run in every if run.name in failed or is_run(prospect.runs / run.name)]
+            rows += _rows_of(prospect, point, p, kept)
+        with _writer(prospect, log.folder, rows) as index:
+            for row in rows:
+                if row.folder.name in failed:
+                    index.failed(row.key, str(failed[row.folder.name]))
+                else:
+                    index.look(row.key)
     return failed, index
+
+
+def _performed(
+    prospect: Prospect,
+    p: LabParameters,
+    every: Sequence[Planned],
+    log: _Log,
+    options: Options,
+    engine: Engine | None,
+) -> dict[str, LabError]:
+    """Perform the runs of a point; the error of the one that ended it, by name."""
+    log.lines.clear()
+    try:
+        run(prospect.lab, p, fresh=options.fresh, progress=log.tell, engine=engine)
+    except LabError as error:
+        if options.fail_fast or isinstance(error, Lost):
+            raise
+        title = next(reversed(log.lines), "")
+        stopped = next((run for run in every if run.title == title), every[0])
+        log.end(stopped, title, error)
+        return {stopped.name: error}
+    return {}
 
 
 def _repetitions(planned: Sequence[Planned], p: LabParameters) -> list[Planned]:
     """Every repetition that a condition may have, by condition."""
     most = max(p.repetitions_min, p.repetitions_max)
     return [run.repeated(number) for run in planned for number in range(1, most + 1)]
-
-
-def _look_at_all(
-    index: IndexWriter, rows: Sequence[PlannedRow], failed: Mapping[str, LabError]
-) -> None:
-    for row in rows:
-        if row.folder.name in failed:
-            index.failed(row.key, str(failed[row.folder.name]))
-        else:
-            index.look(row.key)
 
 
 def _writer(prospect: Prospect, folder: Path, rows: Sequence[PlannedRow]) -> IndexWriter:
@@ -280,15 +271,6 @@ def _writer(prospect: Prospect, folder: Path, rows: Sequence[PlannedRow]) -> Ind
     return IndexWriter(
         folder / INDEX, prospect.lab, rows, title=f"{prospect.lab.name}: {folder.name}", axes=axes
     )
-
-
-def _log(folder: Path, planned: Planned) -> Path:
-    return folder / FAILURES / f"{planned.name}.log"
-
-
-def _keep_log(folder: Path, planned: Planned, lines: Sequence[str]) -> None:
-    text = "\n".join([planned.title, *lines, ""])
-    write_whole(_log(folder, planned), text.encode("utf-8", "replace"))
 
 
 def _from_here(runs: Path) -> str:

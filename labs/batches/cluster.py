@@ -1,30 +1,47 @@
-"""Connections to many machines: an existing scheduler of dask.distributed, or local workers.
+"""Runs on the workers of a dask scheduler, or of local processes.
 
-Schedulers and workers execute any code that they receive: anyone who can connect to their ports can
-act as their user. The client is no safer: dask unpickles what a scheduler or a worker sends, so
-either can execute any code as the client's user. A worker can also return an invented run that is
-correctly sealed, which only `labs verify` finds, by repeating it. Use tls:// with certificates
-(`distributed.comm.tls` in dask's configuration), or a network that only trusted users can reach.
-Local workers listen on 127.0.0.1.
+A task is one run. A worker plans it again with its own kernel, programs and code, and performs it
+only if the key is the same; a worker with another installation is left out. A complete run returns
+as a packed file, which is verified like one from an untrusted source. That protects nobody from a
+hostile worker or scheduler: dask executes and unpickles whatever it receives, on every side.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import re
+import secrets
+import tempfile
+import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import lru_cache
+from importlib import import_module
+from operator import methodcaller
+from pathlib import Path
 from typing import Any
 
-from labs.errors import BadInput, Missing
+from labs.batches.keep import keep, received
+from labs.catalog import find
+from labs.drive.record.seal import key
+from labs.errors import BRANCHES, BadInput, Damaged, Missing, RunFailed
+from labs.launch import audit
+from labs.launch.code_digest import Code
+from labs.launch.engine import Cancelled, Job, Lost, Say
+from labs.launch.launch import check_limits, check_system
+from labs.launch.make import Opened, make_once
+from labs.launch.plan import Planned, Planner, code_of
+from labs.read.display.format import few
+from labs.read.runs.archive import pack
+from labs.read.runs.compare import changes
 
 try:
-    from distributed import Client, LocalCluster, Security, rpc
+    from distributed import Client, LocalCluster, Security, get_worker, rpc
     from distributed.versions import VersionMismatchWarning
-
-    from labs.batches.dask_engine import DaskEngine, Tell, first_line, tell_nobody
 except ImportError as error:
     raise Missing(
         "dask.distributed is not installed. Install it: "
@@ -33,112 +50,272 @@ except ImportError as error:
 
 ADDRESS = re.compile(r"(?:tcp|tls)://\S+:\d+")
 LOCAL = re.compile(r"local:([1-9]\d{0,2})")
-CONNECT_S = 8
-CLOSE_S = 5
+CONNECT_S, CLOSE_S = 8, 5
 HOST = "127.0.0.1"
-LOGS = ("distributed", "tornado")
+AT_A_TIME = 400
+"""The maximum number of runs in progress, each of which has a thread of the client."""
+POLL_S = 0.2
+DEATHS = 3
+"""If more workers die while performing a run, it fails, because it may be the cause."""
+SHOWN = 3
+UNFIT, DIED = "unfit", "died"
+Tell = Callable[[str], None]
+Inputs = Mapping[str, Any]
+Refusal = tuple[str, str]
+"""Instead of a run: UNFIT or the name of an error's class, and the reason."""
+_real_time = threading.Lock()
+"""Held on a worker by a real-time run, because concurrent ones would disturb one another."""
+
+
+@lru_cache(maxsize=8)
+def _station(batch: str, lab: str, testbed: str) -> tuple[Planner, Code]:
+    """The planner of a batch on this worker, and the code of its runs."""
+    check_system()
+    return Planner(find(lab), testbed), code_of(find(lab), testbed)
+
+
+def perform(batch: str, lab: str, inputs: Inputs) -> bytes | Refusal:
+    """Perform a run on this worker, and return it packed; the client submits this function. `lab`
+    is a name, or the path of a file."""
+    try:
+        planner, driving = _station(batch, lab, inputs["testbed"])
+        planned = planner.again(inputs, lab)
+        if "repetition" in inputs:
+            planned = planned.repeated(inputs["repetition"])
+        if planned.key != key(inputs):
+            others = few([change.name for change in changes(inputs, planned.inputs)], SHOWN)
+            return UNFIT, f"its installation gives the key {planned.key[:12]}: other {others}"
+        if planned.kernel:
+            check_limits(planned.inputs["memory_mib"])
+    except Exception as error:
+        return UNFIT, str(error)
+    try:
+        with nullcontext() if planned.kernel else _real_time:
+            return _packed(batch, planned, driving)
+    except (Exception, KeyboardInterrupt) as error:  # the latter would end the worker
+        return type(error).__name__, str(error)
+
+
+def _packed(batch: str, planned: Planned, driving: Code) -> bytes:
+    """A run, performed in a temporary folder; it ends at its next line if nobody wants it now."""
+    worker = get_worker()
+    task = worker.state.tasks[worker.get_current_task()]
+
+    def say(line: str) -> None:
+        if ended():
+            raise KeyboardInterrupt
+        worker.log_event(batch, {"run": planned.key, "line": line})
+
+    def ended() -> bool:
+        return bool(task.state != "executing")
+
+    audited = None if planned.kernel else audit.here()
+    with tempfile.TemporaryDirectory(prefix="labs-", dir=worker.local_directory) as folder:
+        opened, packed = Opened(Path(folder)), Path(folder, "run.tar.gz")
+        make_once(planned, driving, opened, False, ended, say, audited)
+        pack(Path(folder, planned.name), packed, with_host=True, gzip_level=1)
+        return packed.read_bytes()
+
+
+class DaskEngine:
+    """Performs runs on the workers of a scheduler (an `Engine` of `labs.launch.engine`).
+
+    Each thread of a worker performs one run at a time. `dashboard` lists the workers.
+    """
+
+    places = AT_A_TIME
+
+    def __init__(self, client: Any, tell: Tell) -> None:
+        self._client, self._connection, self._tell = client, client.scheduler_comm, tell
+        self._name = f"labs-{secrets.token_hex(4)}"
+        self._say: dict[str, Say] = {}
+        self._threads: Mapping[str, int] = {}
+        self._busy: Counter[str] = Counter()
+        self._left_out: dict[str, str] = {}
+        self._changed, self._fit, self._waiting = threading.Condition(), False, False
+        self.address = str(client.scheduler_info(n_workers=0)["address"])
+        self.dashboard = str(client.dashboard_link).replace("status", "info/main/workers.html")
+        client.subscribe_topic(self._name, self._on_line)
+
+    def check(self) -> None:
+        """Look which workers are connected. Lost if the scheduler is: dask connects again, but has
+        forgotten the runs. Missing if every worker was left out before one performed a run."""
+        client = self._client
+        try:
+            if client.status != "running" or client.scheduler_comm is not self._connection:
+                raise ConnectionError
+            threads = dict(client.nthreads())
+        except OSError:
+            raise self._lost() from None
+        with self._changed:
+            self._threads = threads
+            self._changed.notify_all()
+        if threads.keys() - self._left_out.keys():
+            self._waiting = False
+        elif threads and not self._fit:
+            reasons = " | ".join({self._left_out[worker]: "" for worker in threads})
+            raise Missing(
+                f"none of the {len(threads)} workers of {self.address} can perform these runs: "
+                f"{reasons}. Install the same versions there"
+            )
+        elif not self._waiting:
+            self._waiting = True
+            self._tell(f"waiting for workers that can perform these runs at {self.address}")
+
+    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> str:
+        """Perform a run on one worker after the other until one returns it; verify and keep it."""
+        planned, title = job.planned, f"{job.planned.lab.name} {job.planned.title}"
+        self._say[planned.key] = say
+        dead: list[str] = []
+        while len(dead) <= DEATHS:
+            with self._place(cancelled) as worker:
+                returned = self._returned(planned, worker, cancelled)
+            match returned:
+                case (str(kind), str(reason)) if kind == UNFIT:
+                    self._leave_out(worker, reason)
+                case (kind, _) if kind == DIED:
+                    dead.append(worker)
+                case (str(kind), str(reason)) if kind in BRANCHES:
+                    raise BRANCHES[kind](reason)
+                case (str(kind), str(reason)):
+                    raise RunFailed(f"{title}: {kind}: {reason}. Run again")
+                case bytes():
+                    return self._keep(job, title, returned)
+                case _:
+                    raise Damaged(
+                        f"{title}: a worker returned a {type(returned).__name__}. Run again"
+                    )
+        raise RunFailed(
+            f"{title}: {len(dead)} workers died performing it. Read the log of {dead[-1]}"
+        )
+
+    @contextmanager
+    def _place(self, cancelled: Cancelled) -> Iterator[str]:
+        """Wait for a free thread of a worker, and hold it."""
+        with self._changed:
+            while not self._changed.wait_for(self._free, POLL_S):
+                if cancelled():
+                    raise KeyboardInterrupt
+            worker = self._free()
+            self._busy[worker] += 1
+        try:
+            yield worker
+        finally:
+            with self._changed:
+                self._busy[worker] -= 1
+                self._changed.notify()
+
+    def _free(self) -> str:
+        """The worker with the most free threads; empty if there is none."""
+        fit = sorted(self._threads.keys() - self._left_out.keys())
+        free = [(self._threads[worker] - self._busy[worker], worker) for worker in fit]
+        count, worker = max(free, default=(0, ""))
+        return worker if count > 0 else ""
+
+    def _returned(self, planned: Planned, worker: str, cancelled: Cancelled) -> object:
+        """What a worker returns for a run; a Refusal if dask cannot perform it there."""
+        source = planned.lab.source
+        lab = str(source.resolve()) if source else planned.lab.name
+        there = {"workers": [worker], "pure": False}
+        # By name, because dask ends a worker that cannot unpickle what it receives.
+        module = self._client.submit(import_module, __name__, **there)
+        call = methodcaller("perform", self._name, lab, planned.inputs)
+        future = self._client.submit(call, module, **there)
+        loop = self._client.loop.asyncio_loop
+        arriving = asyncio.run_coroutine_threadsafe(future._result(), loop)
+        try:
+            while not concurrent.futures.wait([arriving], POLL_S).done:
+                if cancelled():
+                    raise KeyboardInterrupt
+                if worker not in self._threads:
+                    return DIED, worker
+            return arriving.result()
+        except (asyncio.CancelledError, concurrent.futures.CancelledError):
+            raise self._lost() from None
+        except Exception as error:
+            return UNFIT, f"it does not have this version of the lab ({first_line(error)})"
+        finally:
+            arriving.cancel()
+            future.release()
+
+    def _keep(self, job: Job, title: str, returned: bytes) -> str:
+        """Verify and keep what a worker returned; MADE or EXISTS. Damaged for anything but the
+        planned run."""
+        self._fit = True
+        with received(returned, job.opened.folder) as run:
+            if run.key != job.planned.key:
+                raise Damaged(f"{title}: a worker returned the run {run.name}. Run again")
+            say = self._say.pop(run.key)
+            return keep(run, job.opened, title=job.planned.title, say=say, fresh=job.fresh)
+
+    def _leave_out(self, worker: str, reason: str) -> None:
+        with self._changed:
+            first = self._left_out.setdefault(worker, reason) is reason
+        if first:
+            self._tell(f"worker {worker} is left out: {reason}")
+
+    def _on_line(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        """Pass on a line about a run, in the thread of dask's client."""
+        self._say.get(event[1]["run"], str)(event[1]["line"])
+
+    def _lost(self) -> Lost:
+        return Lost(
+            f"the connection to {self.address} was lost. Complete runs are kept. Run again when "
+            "the scheduler is available"
+        )
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, or the name of its class if it has none."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 @contextmanager
 def connect(
-    scheduler: str | None,
-    cluster: str | None,
-    *,
-    any_inputs: bool = False,
-    real_time: bool = False,
-    tell: Tell = tell_nobody,
+    scheduler: str | None, cluster: str | None, *, tell: Tell = lambda line: None
 ) -> Iterator[DaskEngine]:
     """The engine of a scheduler ("tcp://HOST:PORT", "tls://HOST:PORT"), or of local workers
-    ("local:4").
+    ("local:4"), which listen on 127.0.0.1 only.
 
-    With `any_inputs`, workers whose programs differ are also used. `real_time` is for the testbed
-    `namespaces`. `tell` receives a line about each worker that is left out. BadInput for any other
-    address; Missing if no scheduler answers there within CONNECT_S.
+    `tell` receives a line about each worker that is left out. BadInput for any other address;
+    Missing if no scheduler answers there within CONNECT_S.
     """
-    if (scheduler is None) == (cluster is None):
-        raise BadInput("give either --scheduler ADDRESS or --cluster local:N, not both")
+    given = scheduler or str(cluster)
+    match = (LOCAL if scheduler is None else ADDRESS).fullmatch(given)
+    if match is None or (scheduler and cluster):
+        raise BadInput(
+            f'"{given}" cannot be used. Allowed: either --scheduler with tcp://HOST:PORT or '
+            "tls://HOST:PORT, as `dask scheduler` prints it, or --cluster local:N, with N processes"
+        )
     with ExitStack() as stack:
-        stack.enter_context(_quiet())
-        address: Any = (
-            _checked(scheduler)
-            if scheduler is not None
-            else stack.enter_context(_local(str(cluster)))
-        )
-        client = stack.enter_context(_client(address))
-        engine = DaskEngine(client, any_inputs=any_inputs, real_time=real_time, tell=tell)
-        stack.callback(engine.end)
-        yield engine
+        logging.disable(logging.CRITICAL)  # the user sees what dask logs as one-line errors
+        stack.callback(logging.disable, logging.NOTSET)
+        if cluster:
+            how = {"threads_per_worker": 1, "dashboard_address": f"{HOST}:0", "memory_limit": 0}
+            given = stack.enter_context(LocalCluster(n_workers=int(match[1]), host=HOST, **how))
+        client = _connected(given)
+        stack.callback(client.close, timeout=CLOSE_S)
+        yield DaskEngine(client, tell)
 
 
-def _checked(scheduler: str) -> str:
-    if ADDRESS.fullmatch(scheduler) is None:
-        raise BadInput(
-            f'"{scheduler}" is not the address of a scheduler. Allowed: tcp://HOST:PORT or '
-            "tls://HOST:PORT, as `dask scheduler` prints it"
-        )
-    return scheduler
-
-
-@contextmanager
-def _local(cluster: str) -> Iterator[LocalCluster]:
-    """Local worker processes, which listen on 127.0.0.1 only."""
-    match = LOCAL.fullmatch(cluster)
-    if match is None:
-        raise BadInput(
-            f'unknown cluster "{cluster}". Allowed: local:N, with N from 1 to 999 processes on '
-            "this machine. For other machines, start a scheduler and use --scheduler"
-        )
-    with LocalCluster(
-        n_workers=int(match[1]),
-        threads_per_worker=1,
-        processes=True,
-        host=HOST,
-        dashboard_address=f"{HOST}:0",
-        memory_limit=0,  # guests use memory outside the worker
-        silence_logs=logging.CRITICAL,
-    ) as started:
-        yield started
-
-
-async def _answers(address: str) -> None:
-    """TimeoutError unless a scheduler answers within CONNECT_S. The time limit of dask's Client
-    does not apply while a port is silent after it has accepted."""
-    security = Security().get_connection_args("client")
-    async with asyncio.timeout(CONNECT_S), rpc(address, connection_args=security) as server:
-        identity = await server.identity(n_workers=0)
-        if identity["type"] != "Scheduler":
-            raise ValueError(f"it is a {identity['type']}")
-
-
-@contextmanager
-def _client(address: Any) -> Iterator[Any]:
+def _connected(address: Any) -> Client:
     try:
-        if isinstance(address, str):
-            asyncio.run(_answers(address))
         with warnings.catch_warnings():
             # Versions that matter are part of a run's inputs, and each worker compares them.
             warnings.simplefilter("ignore", VersionMismatchWarning)
-            client = Client(address, timeout=CONNECT_S)
+            if isinstance(address, str):
+                asyncio.run(_check_scheduler(address))
+            return Client(address, timeout=CONNECT_S)
     except Exception as error:  # whatever answers there may send any bytes
         raise Missing(
             f"no scheduler answers at {address} ({first_line(error)}). Start "
             "one (dask scheduler), or correct the address or the certificates"
         ) from None
-    try:
-        yield client
-    finally:
-        client.close(timeout=CLOSE_S)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence dask and its event loop. The user sees what they log as one-line errors."""
-    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in LOGS]
-    before = {name: logging.getLogger(name).level for name in names}
-    for name in names:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        for name, level in before.items():
-            logging.getLogger(name).setLevel(level)
+async def _check_scheduler(address: str) -> None:
+    """TimeoutError unless a scheduler answers; dask's Client waits for a port that is silent."""
+    security = Security().get_connection_args("client")
+    async with asyncio.timeout(CONNECT_S), rpc(address, connection_args=security) as server:
+        if (await server.identity(n_workers=0))["type"] != "Scheduler":
+            raise ValueError("it is no scheduler")

@@ -11,7 +11,7 @@ from pandas import DataFrame
 
 from labs.drive.parameters.declare import plain
 from labs.read.batch_index_schema import DAMAGED, FAILED, MADE, MISSING, IndexColumn
-from labs.read.claims.rules import NOT_SETTLED
+from labs.read.claims.judge import NOT_SETTLED
 from labs.read.display.format import heading, in_three_digits
 
 NEAR_PCT = 5.0

@@ -73,31 +73,29 @@ def moved(now: Index, earlier: Index) -> Moved:
     axes = [name for name in dict.fromkeys([*now.head.axes, *earlier.head.axes]) if name in shared]
     places = [*axes, "condition"]
     before, after = (_rows_by_question(index, shared) for index in (earlier, now))
-    pairs = [(before[question], row) for question, row in after.items() if question in before]
-    both = [pair for pair in pairs if all(row["status"] == MADE for row in pair)]
     results = [
         name
         for name, column in now.columns.items()
         if column.role == RESULT and name in earlier.columns
     ]
-    graded = [_graded(old, new, results) for old, new in both]
-    grades = Counter(grade for grade, _ in graded)
-    changed = [
-        {**{name: new[name] for name in places}, **change}
-        for (_, new), (_, results) in zip(both, graded, strict=True)
-        for change in _as_rows(results, now)
-    ]
+    counts = dict.fromkeys((*GRADES, "not_made"), 0)
+    changed: list[dict[str, Any]] = []
+    digests: list[dict[str, Any]] = []
+    for question in filter(before.__contains__, after):
+        old, new = before[question], after[question]
+        if old["status"] != MADE or new["status"] != MADE:
+            counts["not_made"] += 1
+            continue
+        moves = changes(*({name: row[name] for name in results} for row in (old, new)))
+        same = old["digest"] == new["digest"]
+        counts[CHANGED if moves else IDENTICAL if same else EQUAL] += 1
+        place = {name: new[name] for name in places}
+        changed += [{**place, **_as_row(change, now)} for change in moves]
+        if not same:
+            digests.append({**place, "earlier": old["digest"], "now": new["digest"]})
     changed.sort(key=_size, reverse=True)
-    digests = [
-        {**{name: new[name] for name in places}, "earlier": old["digest"], "now": new["digest"]}
-        for old, new in both
-        if old["digest"] != new["digest"]
-    ]
-    counts = {grade: grades[grade] for grade in GRADES} | {
-        "not_made": len(pairs) - len(both),
-        "only_here": len(after.keys() - before.keys()),
-        "only_earlier": len(before.keys() - after.keys()),
-    }
+    counts["only_here"] = len(after.keys() - before.keys())
+    counts["only_earlier"] = len(before.keys() - after.keys())
     return Moved(
         Table(changed, columns=[*places, "result", "unit", "earlier", "now", "change, %"]),
         Table(digests, columns=[*places, "earlier", "now"]),
@@ -122,15 +120,6 @@ def _size(row: Mapping[str, Any]) -> float:
     return inf if numbers and row["earlier"] == 0 else 0.0
 
 
-def _graded(
-    earlier: Mapping[str, Any], now: Mapping[str, Any], results: list[str]
-) -> tuple[str, list[Change]]:
-    """Whether two rows are identical, equal or changed, and the results that changed."""
-    moves = changes(*({name: row[name] for name in results} for row in (earlier, now)))
-    same = earlier["digest"] == now["digest"]
-    return CHANGED if moves else IDENTICAL if same else EQUAL, moves
-
-
 def _rows_by_question(index: Index, shared: list[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The rows by condition and shared parameters; equal ones are distinguished by their order."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -142,12 +131,11 @@ def _rows_by_question(index: Index, shared: list[str]) -> dict[tuple[Any, ...], 
     return rows
 
 
-def _as_rows(moves: list[Change], index: Index) -> Iterator[dict[str, Any]]:
-    for change in moves:
-        yield {
-            "result": change.name,
-            "unit": index.columns[change.name].unit,
-            "earlier": change.a,
-            "now": change.b,
-            "change, %": change.percent,
-        }
+def _as_row(change: Change, index: Index) -> dict[str, Any]:
+    return {
+        "result": change.name,
+        "unit": index.columns[change.name].unit,
+        "earlier": change.a,
+        "now": change.b,
+        "change, %": change.percent,
+    }

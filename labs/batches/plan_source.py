@@ -1,20 +1,28 @@
 """The YAML of a plan as plain values, each with the line on which it begins, and their shape.
 
-A plan may come from an untrusted source. Only plain values are constructed, and the size of the
-file, the depth and the number of values are limited. A value counts wherever an alias repeats it.
+A plan may come from an untrusted source. Tags and merges are refused, and the size of the file, the
+depth and the number of values are limited before a value is constructed. A value counts wherever an
+alias repeats it.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.resolver import VersionedResolver
+from ruamel.yaml.scalarbool import ScalarBoolean
 
-from labs.batches.axis_values import number_hint
 from labs.drive.parameters.declare import did_you_mean, shown
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import BadInput, Damaged, LabError
@@ -33,26 +41,36 @@ MOST_VALUES = 50_000
 """Values in the whole file, which take a few seconds to read. Write longer lists as ranges."""
 DEEPEST = 8
 """Levels of nesting; a plan has 4."""
-TAGS = {
-    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map")
-}
-TEXT = "tag:yaml.org,2002:str"
+LONG_NUMBER = re.compile(r"[-+.\d]\S{250}")
+"""A number that Python or JSON may be unable to represent."""
 NEXT_STEP = "Name a YAML or JSON file"
+
+
+class _Resolver(VersionedResolver):
+    """Dates are text, as in papermill."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        tag = super().resolve(kind, value, implicit)
+        return self.DEFAULT_SCALAR_TAG if str(tag).endswith(":timestamp") else tag
 
 
 @dataclass(frozen=True)
 class PlanSource:
-    """The content of a plan, a mapping with text as keys, and the line of every place in it."""
+    """The content of a plan, a mapping with text as keys; `nodes` is the same with lines."""
 
     path: Path
     content: Mapping[str, Any]
-    lines: Mapping[Place, int] = field(repr=False)
+    nodes: CommentedMap = field(repr=False)
 
     def line(self, *place: str | int) -> int:
         """The line of a place, or of the nearest enclosing one."""
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place, 1)
+        node: Any = self.nodes
+        line = 1
+        for part in place:
+            if not isinstance(node, CommentedMap | CommentedSeq) or part not in node.lc.data:
+                break
+            node, line = node[part], node.lc.data[part][0] + 1
+        return line
 
     def complaint(self, text: str, *place: str | int) -> BadInput:
         """The error for a problem at a place, with the file's name and the line."""
@@ -76,57 +94,58 @@ def read_source(path: Path) -> PlanSource:
         raise _complaint(path, line, f"byte {error.start} is not UTF-8. {NEXT_STEP}") from error
     if path.suffix == ".json":  # where a tab is white space; in YAML it is not
         text = text.replace("\t", " ")
+    nodes = _loaded(path, text)
+    if type(nodes) is not CommentedMap:
+        raise _complaint(path, 1, "this is not a plan. Write lines of the form NAME: VALUE")
+    source = PlanSource(path, {}, nodes)
+    return replace(source, content=_plain(source, nodes, (), itertools.count()))
+
+
+def _loaded(path: Path, text: str) -> Any:
+    """The document in a text, after its events were checked."""
+    yaml = YAML(typ="rt", pure=True)
+    yaml.version, yaml.Resolver = (1, 1), _Resolver
     try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
-    except yaml.reader.ReaderError as error:
+        _check(yaml.parse(text))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about 1e6, which other readers take as text
+            return yaml.load(text)
+    except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         reason = f"the character {error.character:#x} is not allowed in YAML. {NEXT_STEP}"
         raise _complaint(path, line, reason) from error
-    except yaml.MarkedYAMLError as error:
+    except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        place = f" at column {mark.column + 1}" if mark else ""
+        problem = " ".join(str(error.problem or error.context).split())[:200]
         raise _complaint(
-            path, mark.line + 1 if mark else 1, f"{_describe_error(error)}. Correct the YAML"
+            path, mark.line + 1 if mark else 1, f"{problem}{place}. Correct the YAML"
         ) from error
-    if not isinstance(node, yaml.MappingNode):
-        raise _complaint(path, 1, "this is not a plan. Write lines of the form NAME: VALUE")
-    reading = _Reading(path, loader)
-    return PlanSource(path, reading.mapping(node, ()), reading.lines)
 
 
 def _complaint(path: Path, line: int, text: str) -> BadInput:
     return BadInput(f"{path}, line {line}: {text}")
 
 
-def _describe_error(error: yaml.MarkedYAMLError) -> str:
-    mark = error.problem_mark
-    parts = [error.context, error.problem, f"at column {mark.column + 1}" if mark else None]
-    return " ".join(", ".join(part for part in parts if part).split())
-
-
-class _Loader(yaml.SafeLoader):
-    """The safe loader without dates, as papermill reads its parameters, and with limits."""
-
-    # A copy, because the attribute of the class is shared with every user of yaml.
-    yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [resolver for resolver in resolvers if resolver[0] != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._depth = self._values = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        self._depth += 1
-        self._values += 1
-        problem = _over_limit(self._depth, self._values)
+def _check(events: Iterable[Any]) -> None:
+    """MarkedYAMLError for what a plan does not need and a reader should not construct."""
+    depth = values = 0
+    for event in events:
+        depth -= isinstance(event, CollectionEndEvent)
+        if not isinstance(event, CollectionStartEvent | ScalarEvent | AliasEvent):
+            continue
+        values += 1
+        problem = _over_limit(depth + 1, values)
+        if not isinstance(event, AliasEvent) and event.ctag is not None:
+            problem = f"the type {event.ctag} is not allowed: write a plain value"
+        elif isinstance(event, ScalarEvent) and not event.style:
+            if event.value == "<<":
+                problem = "merging with << is not allowed: write the values"
+            elif LONG_NUMBER.match(event.value):
+                problem = f"{shown(event.value)} cannot be read as a value"
         if problem:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        return node
+            raise MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        depth += isinstance(event, CollectionStartEvent)
 
 
 def _over_limit(depth: int, values: int) -> str:
@@ -137,61 +156,25 @@ def _over_limit(depth: int, values: int) -> str:
     return ""
 
 
-class _Reading:
-    """Turns nodes into values, and keeps their lines. An alias shares its node, so a node is read,
-    and counted, wherever it occurs."""
-
-    def __init__(self, path: Path, loader: _Loader) -> None:
-        self.lines: dict[Place, int] = {(): 1}
-        self._path, self._loader = path, loader
-        self._values = 0
-
-    def mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
-        content: dict[str, Any] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag != TEXT:
-                written = f"{key.value} " if isinstance(key, yaml.ScalarNode) else ""
-                raise self._wrong(key, f"the key {written}is not text. Write a name")
-            name = self._scalar(key)
-            if name in content:
-                first = self.lines[*place, name]
-                raise self._wrong(key, f"{name} is given twice, first in line {first}. Remove one")
-            self.lines[*place, name] = key.start_mark.line + 1
-            content[name] = self._value(value, (*place, name))
-        return content
-
-    def _value(self, node: yaml.Node, place: Place) -> Any:
-        self._values += 1
-        problem = _over_limit(len(place), self._values)
-        if problem:
-            # The node's own line is that of its anchor.
-            raise _complaint(self._path, self.lines[place[:1]], f"with its aliases, {problem}")
-        if node.tag not in TAGS:
-            raise self._wrong(node, f"the type {node.tag} is not allowed. Write a plain value")
-        if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, place)
-        if isinstance(node, yaml.SequenceNode):
-            for index, element in enumerate(node.value):
-                self.lines[*place, index] = element.start_mark.line + 1
-            return [
-                self._value(element, (*place, index)) for index, element in enumerate(node.value)
-            ]
-        assert isinstance(node, yaml.ScalarNode)
-        return self._scalar(node)
-
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
-        try:
-            scalar = self._loader.construct_object(node)
-            if isinstance(scalar, int):
-                float(scalar)
-            elif isinstance(scalar, str):
-                scalar.encode()
-        except (ValueError, LookupError, OverflowError, yaml.YAMLError):
-            raise self._wrong(node, f"{shown(node.value)} cannot be read as a value") from None
-        return scalar
-
-    def _wrong(self, node: yaml.Node, text: str) -> BadInput:
-        return _complaint(self._path, node.start_mark.line + 1, text)
+def _plain(source: PlanSource, node: Any, place: Place, count: Iterator[int]) -> Any:
+    """A value of a document without its comments; what an alias names is counted again."""
+    if problem := _over_limit(len(place), next(count)):
+        # The value's own line is that of its anchor.
+        raise source.complaint(f"with its aliases, {problem}", *place[:1])
+    if isinstance(node, CommentedMap):
+        for key in node:
+            if not isinstance(key, str):
+                text = f"the key {shown(key)} is not text. Write a name"
+                raise source.complaint(text, *place, key)
+        return {str(key): _plain(source, node[key], (*place, key), count) for key in node}
+    if isinstance(node, CommentedSeq):
+        return [_plain(source, part, (*place, at), count) for at, part in enumerate(node)]
+    if isinstance(node, ScalarBoolean):
+        return bool(node)
+    kind = next((kind for kind in (str, bool, int, float) if isinstance(node, kind)), None)
+    if kind is str and any("\ud800" <= letter <= "\udfff" for letter in node):
+        raise source.complaint(f"{shown(ascii(node))} is not Unicode text", *place)
+    return node if kind is None else kind(node)
 
 
 def check_shape(source: PlanSource) -> None:
@@ -201,8 +184,7 @@ def check_shape(source: PlanSource) -> None:
     if error is not None:
         assert isinstance(error.schema, Mapping)
         place, problem = _problem(error, error.schema)
-        hint = number_hint(error.instance) if error.validator == "type" else ""
-        raise source.complaint(f"{problem} Allowed: {error.schema['description']}{hint}", *place)
+        raise source.complaint(f"{problem} Allowed: {error.schema['description']}", *place)
 
 
 def _problem(error: ValidationError, schema: Mapping[str, Any]) -> tuple[Place, str]:

@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 
 from pandas import DataFrame
-from plotly.graph_objects import Figure
 
 from labs.batches.deviations import describe_batch, deviations, meaningless
 from labs.batches.moved import Moved, moved
@@ -19,17 +17,15 @@ from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput
 from labs.read.batch_index import Index, file_of, read_index
 from labs.read.batch_index_schema import DAMAGED, FAILED, MADE, RESULT, STATUSES, IndexColumn
-from labs.read.display.format import few, printable
+from labs.read.display.format import few
 from labs.read.display.provenance import of_points
 from labs.read.display.rich_output import Table, Words
-from labs.read.figures.parameter_layout import CONDITION, is_many, restricted, together
-from labs.read.figures.small_multiples import heatmap, small_multiples
+from labs.read.figures.parameter_layout import CONDITION, restricted
+from labs.read.figures.points import Points
 from labs.read.runs import recorded
 
 EXAMPLE = "batch-example.parquet"
 """The index that comes with the project."""
-MANY = 9
-"""Two parameters with at least this many values are drawn as a heat map."""
 SHOWN = 12
 """The maximum number of values of an axis that are listed."""
 SMALLER_IS_BETTER = frozenset({"s", "ms", "us", "µs", "ns"})
@@ -61,19 +57,17 @@ class ReportParameters:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Batch:
+class Batch(Points):
     """The results of many points of a lab, from an index. The lab itself is not needed."""
 
     index: Index
 
     @property
     def axes(self) -> Mapping[str, tuple[Scalar, ...]]:
-        """The values of each varied parameter."""
         return self.index.head.axes
 
     @property
     def units(self) -> Mapping[str, str]:
-        """The units of the columns that have one."""
         return {name: column.unit for name, column in self.index.columns.items() if column.unit}
 
     @property
@@ -144,56 +138,6 @@ class Batch:
         rows = self.index.frame
         failed = rows[rows["status"].isin([FAILED, DAMAGED])]
         return self._as_table(failed[[*self._places, "status", "message"]])
-
-    def chart(
-        self,
-        column: str | None = None,
-        x: str | None = None,
-        columns: str | None = None,
-        rows: str | None = None,
-        **fixed: object,
-    ) -> Figure:
-        """Measured and predicted values of a column (default: the headline figure of the lab).
-
-        `x`, `columns`, `rows` and further keywords are those of `grid.chart`. If two parameters
-        have at least nine values each and nothing else varies, the chart is a heat map. Without
-        any choice, parameters that do not fit are fixed at their first values.
-        """
-        result = self.column(column)
-        table = restricted(self._in_the_middle(result), tuple(self.axes), fixed)
-        over = [name for name in self.axes if name not in fixed or is_many(fixed[name])]
-        drawn = together(table, over)
-        many = [name for name in drawn if _numeric(table, name) and table[name].nunique() >= MANY]
-        if x is columns is rows is None and len(many) == 2 and not _duplicates(table, many):
-            return self._heatmap(result, table, *many)
-        return small_multiples(
-            table,
-            result.name,
-            over=over,
-            unit=result.unit,
-            predicted=result.predicted_by,
-            x=x,
-            columns=columns,
-            rows=rows,
-            units=self.units,
-            caption=self._caption,
-            fit=not any(map(is_many, fixed.values())),
-        )
-
-    def heatmap(
-        self, column: str | None = None, x: str = "", y: str = "", **fixed: object
-    ) -> Figure:
-        """A heat map of a column over two parameters. Keywords fix what else varies, as in
-        `condition="default"`. Without `x` and `y`, the two axes with the most values are drawn."""
-        result = self.column(column)
-        longest = sorted(self.axes, key=lambda name: -len(self.axes[name]))
-        left = [name for name in longest if name not in (x, y, *fixed)]
-        names = [name or (left.pop(0) if left else "") for name in (x, y)]
-        for name in names:
-            if name not in self.axes:
-                raise BadInput(unknown(name or "nothing", self.axes, "axis of this batch"))
-        table = restricted(self._in_the_middle(result), tuple(self.axes), fixed)
-        return self._heatmap(result, table, *names)
 
     def best(self, column: str | None = None, n: int = 5) -> Table:
         """The rows with the best values of a column: the largest, or for times the smallest."""
@@ -269,40 +213,31 @@ class Batch:
     def _deviations(self) -> DataFrame:
         return deviations(self._made, self.index.columns, self._places)
 
-    def _drawn(self, column: IndexColumn) -> DataFrame:
+    def _meaningful(self, column: IndexColumn) -> DataFrame:
         """The rows whose figure has a meaning."""
         made = self._made
         return made[made[column.name].notna() & ~meaningless(made, column)]
 
-    def _in_the_middle(self, column: IndexColumn) -> DataFrame:
-        """The same rows, with all real-time repetitions replaced by one row of medians."""
-        rows = self._drawn(column)
+    def drawn(
+        self, column: str | None, fixed: Mapping[str, object]
+    ) -> tuple[DataFrame, IndexColumn]:
+        """The rows whose figure has a meaning; of real-time repetitions one with the medians."""
+        result = self.column(column)
+        rows = restricted(self._meaningful(result), tuple(self.axes), fixed)
         if "repetition" not in rows or rows["repetition"].isna().all():
-            return rows
-        names = [column.name, *([column.predicted_by] if column.predicted_by else [])]
+            return rows, result
+        names = [result.name, *filter(None, [result.predicted_by])]
         medians = rows.groupby(self._places, sort=False)[names].transform("median")
-        return rows.assign(**medians).drop_duplicates(self._places)
+        return rows.assign(**medians).drop_duplicates(self._places), result
 
     def _ranked(self, column: IndexColumn, n: int, *, ascending: bool) -> Table:
-        rows = (
-            self._drawn(column).sort_values(column.name, ascending=ascending, kind="stable").head(n)
-        )
+        every = self._meaningful(column)
+        rows = every.sort_values(column.name, ascending=ascending, kind="stable").head(n)
         more = [column.predicted_by] if column.predicted_by else []
         more += ["notes"] if "notes" in rows else []
         return self._as_table(rows[[*self._places, column.name, *more]])
 
-    def _heatmap(self, column: IndexColumn, table: DataFrame, x: str, y: str) -> Figure:
-        return heatmap(
-            table,
-            column.name,
-            x,
-            y,
-            unit=column.unit,
-            units=self.units,
-            caption=self._caption(table),
-        )
-
-    def _caption(self, table: DataFrame) -> str:
+    def caption(self, table: DataFrame) -> str:
         facts = {
             name: table[of_run if of_run in table else name]
             for name, of_run in (("testbed", "run_testbed"), ("kernel", "run_kernel"))
@@ -316,13 +251,7 @@ class Batch:
         table.attrs["units"] = dict(self.units)
         return table
 
-    def __repr__(self) -> str:
-        return printable(f"<Batch {self._summary()}>")
-
-    def _repr_html_(self) -> str:
-        return f"<p>Batch {escape(printable(self._summary()))}</p>"
-
-    def _summary(self) -> str:
+    def summary(self) -> str:
         axes = ", ".join(f"{name} ({len(values)})" for name, values in self.axes.items())
         counts = self.counts
         states = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
@@ -348,11 +277,3 @@ def check(p: ReportParameters) -> None:
     batch(p.index).column(p.column)
     if p.earlier:
         batch(p.earlier)
-
-
-def _numeric(table: DataFrame, name: str) -> bool:
-    return table[name].dtype.kind in "if"
-
-
-def _duplicates(table: DataFrame, names: list[str]) -> bool:
-    return bool(table.duplicated(names).any())

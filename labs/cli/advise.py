@@ -16,7 +16,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.kernel.versions import DEFAULT
 from labs.drive.testbed.link import MSS_BYTES
@@ -46,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--mss",
+        dest="mss_bytes",
         type=int,
         default=MSS_BYTES,
         metavar="M",
@@ -95,9 +97,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from labs.read.display.advice import as_json, describe, describe_prediction
     from labs.read.display.format import terminal_table
-    from labs.read.theory.advice import advise, checked_path, reached
+    from labs.read.theory.advice import Path, advise, reached
 
-    checked_path(args.rate_mbit, args.rtt_ms, args.kernel, args.mss, args.loss_pct)
+    path = Path(**{field.name: getattr(args, field.name) for field in fields(Path)}).checked()
     if not 1 <= args.connections <= MOST_CONNECTIONS:
         raise BadInput(
             f"--connections {args.connections} is out of range; allowed: 1 to {MOST_CONNECTIONS:,}"
@@ -105,13 +107,7 @@ def main(args: argparse.Namespace) -> int:
     sndbuf, rcvbuf = _size("--sndbuf", args.sndbuf), _size("--rcvbuf", args.rcvbuf)
     if not args.predict and (sndbuf or rcvbuf):
         raise BadInput("--sndbuf and --rcvbuf are sizes for a prediction. Add --predict")
-    control = _control(args)
-    advice = advise(
-        *(args.rate_mbit, args.rtt_ms, args.kernel),
-        mss_bytes=args.mss,
-        loss_pct=args.loss_pct,
-        control=control,
-    )
+    advice = advise(**vars(path), control=_control(args))
     given = reached(advice, sndbuf_bytes=sndbuf, rcvbuf_bytes=rcvbuf) if args.predict else None
     if given and given.cannot_say and not args.measure:
         raise BadInput(f"nothing is predicted: {given.cannot_say}. Add --measure")
@@ -124,8 +120,7 @@ def main(args: argparse.Namespace) -> int:
         recommended = as_json(advice, args.connections, given)
         print(json.dumps({**recommended, "measured": measured}))
         return 0
-    text = describe(advice, args.connections)
-    print(describe_prediction(advice, given) if given else text)
+    print(describe_prediction(given) if given else describe(reached(advice), args.connections))
     if measured:
         print(f"\nmeasured on the virtual kernel:\n{terminal_table(measured, tuple(measured[0]))}")
     return 0
@@ -153,36 +148,15 @@ def _control(args: argparse.Namespace) -> str | None:
 
 def _measured(
     args: argparse.Namespace, advice: Advice, given: Reached | None
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Predicted and measured goodput, one row per set of buffers."""
-    from labs.read.display.advice import describe_sizes
     from labs.read.theory.advice import at_least, reached
     from labs.studies.advice import INTO, measure
 
     wanted = {"given": given} if given else {"default": reached(advice)}
     if not given and advice.holds_bdp is not None:
         wanted["least"] = at_least(advice)
-    return [
-        {
-            "buffers": measurement.name,
-            "sizes": describe_sizes(measurement.predicted),
-            "predicted_mib_s": None
-            if measurement.predicted.cannot_say
-            else measurement.predicted.goodput_bytes_s / MIB,
-            "measured_mib_s": measurement.goodput_bytes_s / MIB,
-            **(
-                {
-                    "lowest_mib_s": min(measurement.goodputs_bytes_s) / MIB,
-                    "highest_mib_s": max(measurement.goodputs_bytes_s) / MIB,
-                }
-                if len(measurement.goodputs_bytes_s) > 1
-                else {}
-            ),
-            "of_the_link_pct": 100 * measurement.goodput_bytes_s / advice.line_bytes_s,
-            "run": ", ".join(run.name for run in measurement.runs),
-        }
-        for measurement in measure(advice, wanted, into=args.into or INTO)
-    ]
+    return measure(wanted, into=args.into or INTO)
 
 
 def _size(flag: str, text: str | None) -> int | None:

@@ -71,11 +71,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     machines.add_argument(
         "--cluster", metavar="local:N", help="N dask workers on this machine, as a trial"
     )
-    machines.add_argument(
-        "--any-inputs",
-        action="store_true",
-        help="also use workers whose programs differ; their runs have different keys",
-    )
     machines.add_argument("--testbed", help="required for real-time runs on a cluster: namespaces")
     machines.add_argument(
         "--shard",
@@ -103,7 +98,7 @@ def main(args: argparse.Namespace) -> int:
     plan = read_plan(args.plan, subject=args.of)
     folder = args.into or BATCHES / (args.plan.stem + ("" if shard is None else _suffix(*shard)))
     prospect = prospect_of(plan, folder / RUNS)
-    _check_testbed(args, plan, prospect, shard)
+    _check_testbed(args, prospect, shard)
     if args.dry_run:
         report = _prospect_as_json(args, plan, prospect, folder, shard)
         print(json.dumps(report) if args.json else _describe_prospect(report))
@@ -129,7 +124,7 @@ def _shard(args: argparse.Namespace) -> tuple[int, int] | None:
 
 
 def _check_testbed(
-    args: argparse.Namespace, plan: PlanFile, prospect: Prospect, shard: tuple[int, int] | None
+    args: argparse.Namespace, prospect: Prospect, shard: tuple[int, int] | None
 ) -> None:
     """Refuse flags that would have no effect, or another one than requested."""
     testbed = prospect.parameters[0].testbed
@@ -139,13 +134,12 @@ def _check_testbed(
             f"runs on {testbed} cannot be divided into shards, because their repetitions depend on "
             "one another. Write a plan per machine"
         )
-    if (args.any_inputs or args.testbed) and not cluster:
-        flag = "--any-inputs" if args.any_inputs else "--testbed"
-        raise BadInput(f"{flag} is for a cluster. Add --scheduler or --cluster, or omit it")
-    if args.any_inputs and plan.subject.path is not None:
+    if args.testbed and not cluster:
+        raise BadInput("--testbed is for a cluster. Add --scheduler or --cluster, or omit it")
+    if cluster and testbed == "vagrant":
         raise BadInput(
-            "the notebooks would not find runs with other inputs. Omit --any-inputs, or write a "
-            "plan of the lab"
+            "the testbed vagrant cannot be used on a cluster. Use the testbed virtual, or omit "
+            "--scheduler and --cluster"
         )
     if cluster and args.testbed != (None if testbed == "virtual" else testbed):
         raise BadInput(
@@ -174,13 +168,11 @@ def _perform(
         assert shard is not None
         return shards.shard(runs, *shard)
 
-    options = Options(
-        args.jobs, args.fresh, args.fail_fast, args.any_inputs, None if shard is None else chosen
-    )
+    options = Options(args.jobs, args.fresh, args.fail_fast, None if shard is None else chosen)
     runs = prospect.distinct if shard is None else chosen(prospect.distinct)
     progress = Progress(len(runs) * least_repetitions(prospect.parameters[0]))
     try:
-        with owned(folder), _engine(args, prospect) as engine:
+        with owned(folder), _engine(args) as engine:
             if args.merge:
                 merged = shards.merge(
                     _places(args.merge), prospect.runs, lambda line: print(line, file=sys.stderr)
@@ -203,18 +195,14 @@ def _places(folders: Sequence[Path]) -> list[Path]:
 
 
 @contextmanager
-def _engine(args: argparse.Namespace, prospect: Prospect) -> Iterator[Engine | None]:
+def _engine(args: argparse.Namespace) -> Iterator[Engine | None]:
     if args.scheduler is None and args.cluster is None:
         yield None
         return
     from labs.batches.cluster import connect
 
     with connect(
-        args.scheduler,
-        args.cluster,
-        any_inputs=args.any_inputs,
-        real_time=prospect.parameters[0].testbed != "virtual",
-        tell=lambda line: print(line, file=sys.stderr),
+        args.scheduler, args.cluster, tell=lambda line: print(line, file=sys.stderr)
     ) as engine:
         print(f"dashboard: {engine.dashboard}", file=sys.stderr)
         yield engine

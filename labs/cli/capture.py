@@ -2,7 +2,7 @@
 
 FILE is a pcap or pcapng file from any machine, plain or compressed with gzip or zstd. Packets
 without a row in the table (other protocols, damaged packets) are counted and reported on stderr.
-Without the compiled library (`make ready`, or a wheel for this system) Python reads, more than fifty
+Without the compiled library (`make ready`, or a wheel for this system) Python reads, over fifty
 times more slowly. Parquet needs the extra `capture`.
 """
 

@@ -90,7 +90,7 @@ def _seeds(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:
 
 def _drawn(lab: Lab, article: Article, ids: Collection[str]) -> Iterator[str]:
     """The conditions that the claims with chance need, of all claims or of those with these ids."""
-    from labs.read.claims.draws import chance_of
+    from labs.read.claims.composition import chance_of
 
     conditions = {
         condition.name: condition for condition in lab.conditions(lab.Parameters(size="full"))

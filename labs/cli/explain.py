@@ -106,7 +106,6 @@ def _write(file: Path, out: Path, segments: DataFrame, account: FileAccount) -> 
 
         write_whole(out, page(segments, account).encode())
         return
-    from labs.read.exports.packet_comments import comments_of
-    from labs.read.exports.pcapng import annotated
+    from labs.read.exports.pcapng import annotated, comments_of
 
     write_whole(out, annotated(file, comments_of(segments, account.accounts, account.errors)))

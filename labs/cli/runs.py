@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from labs.cli import runs_export
 from labs.errors import BadInput, one_line
@@ -33,18 +32,6 @@ if TYPE_CHECKING:
 DEFAULT_FOLDER = "runs"
 DIFFERS, DAMAGED = 5, 6
 RUN_COLUMNS = ("run", "testbed", "kernel", "ended", "link", "digest")
-TESTBED_COLUMNS = (
-    "condition",
-    "figure",
-    "first",
-    "second",
-    "ratio",
-    "low",
-    "high",
-    "counted",
-    "disturbed",
-    "verdict",
-)
 STUDY_COLUMNS = ("study", "newest", "runs", "missing")
 
 
@@ -219,9 +206,9 @@ def main_compare(args: argparse.Namespace) -> int:
         from labs.catalog import find
 
         find(args.lab)  # registers the lab under the name that its runs use
-    first, second = every_run(args.a), every_run(args.b)
-    if _are_two_testbeds(first, second):
-        return _compare_testbeds(first, second, args)
+    sides = every_run(args.a), every_run(args.b)
+    if _are_two_testbeds(*sides):
+        return _compare_testbeds(sides, args)
     from labs.studies.run_access import compare
 
     comparison = compare(args.a, args.b)
@@ -239,62 +226,30 @@ def _are_two_testbeds(first: Sequence[Run], second: Sequence[Run]) -> bool:
     )
 
 
-def _compare_testbeds(first: Sequence[Run], second: Sequence[Run], args: argparse.Namespace) -> int:
+def _compare_testbeds(sides: Sequence[Sequence[Run]], args: argparse.Namespace) -> int:
     """Print each condition's ratio and whether the testbeds agree; their bytes always differ."""
+    from labs.catalog import find
     from labs.read.audit.differences import as_lines, compared
-    from labs.read.stats.testbed_comparison import AGREE
+    from labs.read.stats.testbed_comparison import AGREE, compare_every
 
-    names = sorted({run.lab for run in (*first, *second)})
     by_lab = [
-        _of_lab(name, *([run for run in side if run.lab == name] for side in (first, second)))
-        for name in names
+        compare_every(find(name), *([run for run in side if run.lab == name] for side in sides))
+        for name in sorted({run.lab for side in sides for run in side})
     ]
-    grades = {answer["grade"] for answer, _ in by_lab} - {None}
+    grades = {comparison.grade for comparison in by_lab} - {None}
     if not grades:
         raise BadInput(
             "the two sides have no condition in common. Compare studies of the same lab with the "
             "same parameters"
         )
-    machines = compared(first, second)
+    machines = compared(*sides)
     if args.json:
-        answers = [answer for answer, _ in by_lab]
+        answers = [comparison.as_json() for comparison in by_lab]
         print(json.dumps({"labs": answers, "machines": [asdict(machine) for machine in machines]}))
     else:
-        print("\n".join([*(line for _, text in by_lab for line in text), *as_lines(machines)]))
+        text = [line for comparison in by_lab for line in comparison.lines()]
+        print("\n".join([*text, *as_lines(machines)]))
     return 0 if grades == {AGREE} else DIFFERS
-
-
-def _of_lab(
-    name: str, first: Sequence[Run], second: Sequence[Run]
-) -> tuple[dict[str, Any], list[str]]:
-    """The comparison of two testbeds in the runs of one lab, as plain data and as text."""
-    from labs.catalog import find
-    from labs.read.stats.testbed_comparison import compare_every, grade, lines
-
-    lab = find(name)
-    compared, *rest = compare_every(lab, first, second)
-    only = {
-        side: dict(Counter(run.condition for run in runs))
-        for side, runs in zip(("first", "second"), rest, strict=True)
-    }
-    rows = [condition.as_json() for condition in compared]
-    answer = {
-        "lab": name,
-        "grade": grade(compared) if compared else None,
-        "runs": {"first": len(first), "second": len(second)},
-        "margin": asdict(lab.margin),
-        "conditions": rows,
-        **{f"only_{side}": counts for side, counts in only.items()},
-    }
-    titles = [lab.title_of(lab.group_of(condition.first.runs[0])) for condition in compared]
-    text = [terminal_table(rows, TESTBED_COLUMNS, titles), ""] if compared else []
-    text.append(f"{name}: {in_runs(len(first))} in the first, {in_runs(len(second))} in the second")
-    text += [
-        f"{condition}: {in_runs(count)} only in the {side}"
-        for side, counts in only.items()
-        for condition, count in counts.items()
-    ]
-    return answer, [*text, *(lines(compared) if compared else [])]
 
 
 def main_pack(args: argparse.Namespace) -> int:

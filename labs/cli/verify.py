@@ -91,7 +91,7 @@ def main(args: argparse.Namespace) -> int:
     from labs.errors import BadInput
     from labs.launch.launch import check_platform
     from labs.publish.verify import Draw, verify
-    from labs.read.kept_or_computed import computed
+    from labs.read.answers import computed
     from labs.read.runs import recorded
 
     check_platform("virtual")

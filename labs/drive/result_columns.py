@@ -27,6 +27,13 @@ class Margin:
     high: float
     reason: str
 
+    @property
+    def span(self) -> str:
+        return f"{self.low:g} to {self.high:g}"
+
+    def admits(self, ratio: float) -> bool:
+        return self.low <= ratio <= self.high
+
 
 @dataclass(frozen=True)
 class Note:

@@ -10,17 +10,12 @@ guest does not load it.
 
 from __future__ import annotations
 
-import ast
-import functools
 import hashlib
-import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from labs.drive.imports import imported, texts
 from labs.drive.kernel.kept_copy import Kept, file, kept_copy
-from labs.drive.record.kept_answers import digest_of, kept
+from labs.drive.record.sources import file_of, names_in, with_packages
 
 PACKAGE = Path(__file__).resolve().parent.parent
 ENTRY = "labs.drive.guest"
@@ -48,16 +43,11 @@ def code_of(
     files: dict[str, bytes] = {"labs/__init__.py": b""}
     waiting = [ENTRY, f"labs.drive.testbed.{testbed}", *OUTSIDE.get(testbed, ())]
     if own_lab is None:
-        waiting += _with_packages(experiment)
+        waiting += with_packages(experiment)
     else:
         files[f"{OWN_LAB}.py"] = own_lab.read_bytes()
         waiting += _used(files[f"{OWN_LAB}.py"])
     return _with_imports(files, waiting, package)
-
-
-def outside(testbed: str, package: Path = PACKAGE) -> Code:
-    """The files of a run that this process loads, because they act on the run from outside."""
-    return _with_imports({}, list(OUTSIDE.get(testbed, ())), package)
 
 
 def _with_imports(files: dict[str, bytes], waiting: list[str], package: Path) -> Code:
@@ -68,7 +58,7 @@ def _with_imports(files: dict[str, bytes], waiting: list[str], package: Path) ->
         if module in seen or not f"{module}.".startswith(DRIVING):
             continue
         seen.add(module)
-        path = _file(module, package)
+        path = file_of(module, package)
         name = "" if path is None else str(path.relative_to(package.parent))
         if path is None or name in files:
             continue
@@ -87,20 +77,11 @@ def digest(code: Code) -> str:
     return total.hexdigest()
 
 
-def _file(module: str, package: Path) -> Path | None:
-    """The file of a module of `labs`; None for a name that is not a module, such as a function."""
-    path = package.parent / module.replace(".", "/")
-    if path.is_dir():
-        return path / "__init__.py" if path != package else None
-    path = path.with_suffix(".py")
-    return path if path.is_file() else None
-
-
 def _used(content: bytes) -> tuple[str, ...]:
     """The modules of `labs` that a file may load or start, each with its parent packages."""
-    names = [name for name in _names(content)[0] if name.split(".")[0] == "labs"]
+    names = [name for name in names_in(content)[0] if name.split(".")[0] == "labs"]
     names += [f"{PROGRAMS}.{program}" for program in _programs(content, ".py")]
-    return tuple(dict.fromkeys(module for name in names for module in _with_packages(name)))
+    return tuple(dict.fromkeys(module for name in names for module in with_packages(name)))
 
 
 def _sources(content: bytes, package: Path) -> tuple[Path, ...]:
@@ -111,35 +92,8 @@ def _sources(content: bytes, package: Path) -> tuple[Path, ...]:
 
 def _programs(content: bytes, suffix: str) -> list[str]:
     """The programs that a file names by their files, such as `probe` for "probe.py"."""
-    programs = [text.removesuffix(suffix) for text in _names(content)[1] if text.endswith(suffix)]
+    programs = [text.removesuffix(suffix) for text in names_in(content)[1] if text.endswith(suffix)]
     return [name for name in programs if name.isidentifier()]
-
-
-@functools.lru_cache(maxsize=512)
-def _names(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names that a file imports, and its texts, if one of them can name a program. Parsing the
-    files of a run takes a tenth of a second, so the answer is kept for the next process."""
-    question = json.dumps(hashlib.sha256(content).hexdigest())
-    answer = kept(question, lambda: json.dumps(_parsed(content)), PARSER)
-    names, named = json.loads(answer)
-    return tuple(names), tuple(named)
-
-
-PARSER = digest_of("launch/code_digest.py", "drive/imports.py")
-
-
-def _parsed(content: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    tree = ast.parse(content)
-    named = texts(tree) if _NAMES_A_PROGRAM.search(content) else ()
-    return tuple(imported(tree)), tuple(dict.fromkeys(named))
-
-
-_NAMES_A_PROGRAM = re.compile(rb"\.(?:py|c)[\"']")
-
-
-def _with_packages(module: str) -> tuple[str, ...]:
-    """A module and its parent packages, which are loaded before it."""
-    return tuple(module.rsplit(".", count)[0] for count in range(module.count(".") + 1))
 
 
 def copied(code: Code, interpreter: Path) -> Kept:

@@ -1,17 +1,15 @@
-"""Engines, which perform runs: by threads of this process, or any `concurrent.futures.Executor`.
+"""Engines, which perform runs: on this machine, or on the workers of a scheduler.
 
-An engine defines what is submitted to its executor for a run, and handles what is returned. The
-launcher is the same for all engines (`labs.launch.launch.perform`).
+The launcher, which is the same for all engines (`labs.launch.launch.perform`), calls an engine from
+many threads, one per run.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from labs.errors import RunFailed
 from labs.launch import audit
@@ -20,7 +18,9 @@ from labs.launch.make import Opened, make_once
 from labs.launch.plan import Planned
 
 Say = Callable[[str], None]
-"""Receives a line about a run in progress. Raises KeyboardInterrupt to end the run."""
+"""Receives a line about a run in progress."""
+Cancelled = Callable[[], bool]
+"""Whether runs in progress are no longer wanted."""
 
 
 class Lost(RunFailed):
@@ -40,29 +40,17 @@ class Job:
 
 
 class Engine(Protocol):
-    """Performs runs with an executor."""
+    """Performs runs, `places` of them at a time."""
 
     @property
-    def executor(self) -> Executor:
-        """The executor to which the results of `call` are submitted."""
-
-    @property
-    def others(self) -> Mapping[str, str]:
-        """Keys of runs that were performed in place of planned ones, by planned key."""
-
-    def prepare(self, jobs: Sequence[Job]) -> None:
-        """Called with all runs before the first `call`; LabError if none can be performed."""
+    def places(self) -> int: ...
 
     def check(self) -> None:
-        """Called regularly while runs are missing and none of them reports; Lost if the engine can
-        perform no more."""
+        """Called regularly while runs are missing; LabError if no more of them can be performed."""
 
-    def call(self, job: Job, say: Say) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The function and the arguments to submit for a run."""
-
-    def accept(self, job: Job, done: Future[Any]) -> str:
-        """Verify and keep what the function returned; MADE or EXISTS. LabError for its error, Lost
-        if it concerns all runs."""
+    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> str:
+        """Perform and keep a run; MADE or EXISTS. LabError for its error, Lost if it concerns all
+        runs, KeyboardInterrupt if it was cancelled."""
 
 
 @contextmanager
@@ -74,45 +62,27 @@ def failed_run(planned: Planned) -> Iterator[None]:
         raise RunFailed(f"{planned.lab.name} {planned.title}: {error}. Run again") from error
 
 
+@dataclass(frozen=True)
 class Threads:
-    """Performs runs on this machine, `jobs` at a time; each takes one of the user's slots."""
+    """Performs runs on this machine; each takes one of the user's slots."""
 
-    def __init__(self, jobs: int) -> None:
-        self.executor = ThreadPoolExecutor(jobs)
-        self._cancelled = threading.Event()
-        self.others: Mapping[str, str] = {}
-
-    def prepare(self, jobs: Sequence[Job]) -> None:
-        """Do nothing, because the runs were planned on this machine."""
+    places: int
 
     def check(self) -> None:
-        """Do nothing, because every call in a thread returns."""
+        """Do nothing, because every run on this machine ends."""
 
-    def call(self, job: Job, say: Say) -> tuple[Callable[..., str], tuple[Any, ...]]:
+    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> str:
         def say_unless_cancelled(line: str) -> None:
-            if self._cancelled.is_set():
+            if cancelled():
                 raise KeyboardInterrupt
             say(line)
 
-        return make_once, (
+        return make_once(
             job.planned,
             job.driving,
             job.opened,
             job.fresh,
-            self._cancelled.is_set,
+            cancelled,
             say_unless_cancelled,
             job.audited,
         )
-
-    def accept(self, job: Job, done: Future[str]) -> str:
-        with failed_run(job.planned):
-            return done.result()
-
-    def __enter__(self) -> Threads:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        """After an error or ^C, end running runs; wait until all threads have ended."""
-        if kind is not None:
-            self._cancelled.set()
-        self.executor.shutdown(wait=True, cancel_futures=True)

@@ -7,10 +7,13 @@ import os
 import queue
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from labs.drive.parameters.declare import LabParameters
@@ -22,7 +25,7 @@ from labs.drive.units import MIB
 from labs.errors import LabError, Missing, RunFailed
 from labs.launch import audit, slots
 from labs.launch import code_digest as code
-from labs.launch.engine import Engine, Job, Lost, Threads
+from labs.launch.engine import Engine, Job, Lost, Threads, failed_run
 from labs.launch.make import MAKING, Opened
 from labs.launch.plan import Planned, Planner, code_of, plan
 from labs.launch.progress import EXISTS, FAILED
@@ -31,6 +34,8 @@ from labs.read.runs.run import Run
 
 Progress = Callable[[str, str], None]
 """Called with a run's title and a line about it (`labs.launch.progress`)."""
+Event = tuple[Job, str | Future[str]]
+"""A line about a run, or its end."""
 
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
 FREE_MIB = 256
@@ -186,14 +191,18 @@ def perform(
     if not missing:
         return {}
     listed = _jobs_of(missing, opened, fresh)
-    if engine is not None:
-        return _submit(listed, engine, tell, keep_going)
+    if engine is None:
+        engine = _threads(missing, jobs)
+    return _perform_all(listed, engine, tell, keep_going)
+
+
+def _threads(missing: Sequence[Planned], jobs: int | None) -> Threads:
+    """This machine; Missing if it cannot perform these runs."""
     check_system()
-    if missing[0].kernel:
-        check_limits(max(run.inputs["memory_mib"] for run in missing))
-    # In real time one at a time, because concurrent runs would disturb one another.
-    with Threads(slots.side_by_side(jobs, len(missing)) if missing[0].kernel else 1) as threads:
-        return _submit(listed, threads, tell, keep_going)
+    if not missing[0].kernel:
+        return Threads(1)  # because concurrent runs would disturb one another in real time
+    check_limits(max(run.inputs["memory_mib"] for run in missing))
+    return Threads(slots.side_by_side(jobs, len(missing)))
 
 
 def _jobs_of(missing: Sequence[Planned], opened: Opened, fresh: bool) -> list[Job]:
@@ -207,51 +216,67 @@ def _jobs_of(missing: Sequence[Planned], opened: Opened, fresh: bool) -> list[Jo
     return [Job(planned, driving, opened, fresh, audited) for planned in missing]
 
 
-def _submit(
+def _perform_all(
     jobs: Sequence[Job], engine: Engine, tell: Progress, keep_going: bool
 ) -> dict[str, LabError]:
-    """Submit all runs, report their lines, and keep their results as they complete."""
-    events: queue.SimpleQueue[tuple[Job, str | Future[object]]] = queue.SimpleQueue()
-    futures: set[Future[object]] = set()
+    """Perform all runs, and report their lines and failures as they come."""
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    cancelled = threading.Event()
     failed: dict[str, LabError] = {}
-    engine.prepare(jobs)
 
-    def submit(job: Job) -> None:
-        call, arguments = engine.call(job, lambda line: events.put((job, line)))
-        future = engine.executor.submit(call, *arguments)
-        futures.add(future)
-        future.add_done_callback(lambda done: events.put((job, done)))
+    def perform_job(job: Job) -> str:
+        with failed_run(job.planned):
+            return engine.perform(job, lambda line: events.put((job, line)), cancelled.is_set)
 
-    try:
-        for job in jobs:
-            submit(job)
-        while futures:
-            try:
-                job, event = events.get(timeout=CHECK_S)
-            except queue.Empty:
-                engine.check()
-                continue
-            if isinstance(event, str):
-                tell(job.planned.title, event)
-                continue
-            futures.discard(event)
-            try:
-                outcome = engine.accept(job, event)
-            except Lost:
-                raise
-            except LabError as error:
-                tell(job.planned.title, f"{FAILED}: {error}")
-                if not keep_going:
-                    raise
-                failed[job.planned.name] = error.with_traceback(None)  # its frames have the result
-            else:
-                tell(job.planned.title, outcome)
-            del event  # has the result, which would stay in memory until the next event
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
+    def end(job: Job, done: Future[str]) -> None:
+        events.put((job, done))
+
+    with ThreadPoolExecutor(engine.places) as threads:
+        try:
+            for job in jobs:
+                threads.submit(perform_job, job).add_done_callback(partial(end, job))
+            for job, event in _until_ended(events, len(jobs), engine.check):
+                failed |= _report(job, event, tell, keep_going)
+        except BaseException:
+            cancelled.set()
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
     return failed
+
+
+def _until_ended(
+    events: queue.SimpleQueue[Event], runs: int, check: Callable[[], None]
+) -> Iterator[Event]:
+    """The events until so many runs have ended; `check` is called every CHECK_S in between."""
+    next_s = 0.0
+    while runs:
+        if time.monotonic() >= next_s:
+            check()
+            next_s = time.monotonic() + CHECK_S
+        with suppress(queue.Empty):
+            event = events.get(timeout=CHECK_S)
+            yield event
+            runs -= not isinstance(event[1], str)
+
+
+def _report(
+    job: Job, event: str | Future[str], tell: Progress, keep_going: bool
+) -> dict[str, LabError]:
+    """Report a line or the outcome of a run. Its failure, by name, if others continue."""
+    if isinstance(event, str):
+        tell(job.planned.title, event)
+        return {}
+    try:
+        outcome = event.result()
+    except Lost:
+        raise
+    except LabError as error:
+        tell(job.planned.title, f"{FAILED}: {error}")
+        if not keep_going:
+            raise
+        return {job.planned.name: error.with_traceback(None)}
+    tell(job.planned.title, outcome)
+    return {}
 
 
 def _study(lab: Lab, p: LabParameters, opened: Opened, planned: Sequence[Planned]) -> Made:

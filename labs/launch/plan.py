@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labs.drive.condition import Condition, seed_of
+from labs.drive.condition import Condition, from_json, seed_of
 from labs.drive.kernel.guest_root import GuestRoot, guest_root
 from labs.drive.kernel.memory_size import guest_memory_mib
 from labs.drive.kernel.store import Kernel, find, kernels
@@ -24,7 +24,6 @@ from labs.launch import code_digest as code
 from labs.launch import inventory
 from labs.launch.inventory import Inventory
 from labs.read.lab import Lab
-from labs.read.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -109,17 +108,16 @@ class Planner:
             for condition in conditions
         )
 
-    def again(self, run: Run) -> Planned:
-        """A run once more on this planner's testbed, which is its own: condition, memory and seed
-        as recorded, with the programs and code of this machine; in virtual time with the kernel of
-        the same digest or else of the nearest version. Equal inputs therefore have an equal key.
+    def again(self, recorded: Mapping[str, Any], name: str) -> Planned:
+        """A run with these inputs once more on this planner's testbed, which is its own: condition,
+        memory and seed as recorded, with the programs and code of this machine; in virtual time
+        with the kernel of the same digest or else of the nearest version. Equal inputs therefore
+        have an equal key.
 
-        Missing if no kernel of the series is built, or if the testbed cannot be used here; Damaged
-        for memory that no lab allows.
+        Missing if no kernel of the series is built, or if the testbed cannot be used here; Damaged,
+        for the run `name`, for memory that no lab allows.
         """
-        recorded = run.inputs
-        memory_mib = recorded["memory_mib"]
-        asked = run.condition_asked
+        memory_mib, asked = recorded["memory_mib"], from_json(recorded["condition"])
         if self._testbed != "virtual":
             machines = self._machines((asked,))
             return self._planned(asked, self._testbed, recorded["seed"], None, machines, memory_mib)
@@ -127,7 +125,7 @@ class Planner:
         allowed = declared(self._lab.Parameters)["memory_mib"]
         if not (allowed.low or 0) <= memory_mib <= (allowed.high or memory_mib):
             raise Damaged(
-                f"{run.name} has memory_mib = {memory_mib}. Allowed: {allowed.low:g} to "
+                f"{name} has memory_mib = {memory_mib}. Allowed: {allowed.low:g} to "
                 f"{allowed.high:g}. {AGAIN}"
             )
         planned = self._planned(asked, "virtual", recorded["seed"], kernel, None, memory_mib)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import yaml
+from ruamel.yaml import YAML
 
 from labs.errors import BadInput, Missing
 from labs.publish.bundle_contents import CLONE
@@ -99,7 +99,7 @@ def appendix(rows: Sequence[Row], clone: Path = CLONE) -> str:
                 f"{clone} has no {name}, which the appendix quotes. Run this in a clone of the "
                 "project, installed by `make ready`"
             )
-    citation = yaml.safe_load((clone / CITATION).read_text("utf-8"))
+    citation = YAML(typ="safe", pure=True).load((clone / CITATION).read_text("utf-8"))
     return TEXT.format(
         title=citation["title"],
         version=citation["version"],

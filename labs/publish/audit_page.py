@@ -13,8 +13,8 @@ from labs.read.display.format import printable
 STYLES = (TEMPLATES / "report" / "style.css", TEMPLATES / "audit.css")
 TOOLS = frozenset(
     {
-        "cpupower", "echo", "ethtool", "ip", "iptables-legacy", "modprobe", "nft", "nsenter",
-        "numactl", "setarch", "swapoff", "sysctl", "systemctl", "taskset", "tc",
+        "cpupower", "echo", "ethtool", "ip", "modprobe", "nft", "nsenter", "sysctl", "systemctl",
+        "taskset", "tc",
     }
 )  # fmt: skip
 """The first words of what can be typed in a shell."""

@@ -12,7 +12,7 @@ from labs.read.claims.ledger import Article
 from labs.read.claims.verdict import DISPUTED, WORDS, Verdict
 from labs.read.display.format import few, figures_in_words, in_runs, printable
 from labs.read.lab import Lab
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 TITLE = "Claims about TCP, judged by experiments"
 LEAD = (

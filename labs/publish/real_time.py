@@ -118,7 +118,9 @@ def repeat_conditions(
 def _repeat_on_one_testbed(wanted: Sequence[Repeated], into: Path) -> list[list[Run]]:
     """The new runs of each condition, which all are of one lab and one testbed."""
     planner = Planner(wanted[0].lab, wanted[0].runs[0].testbed)
-    first = [planner.again(condition.runs[0]) for condition in wanted]
+    first = [
+        planner.again(condition.runs[0].inputs, condition.runs[0].name) for condition in wanted
+    ]
     # In rounds, so that a disturbance of the machine affects all conditions alike.
     rounds: list[list[Planned]] = [
         [run.repeated(number) for run in first] for number in range(1, FEWEST + 1)

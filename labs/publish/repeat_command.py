@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from labs.drive.parameters.declare import declared, plain, with_testbed_defaults
-from labs.read.claims.judged_runs import HOW_MUCH, JudgedRuns
-from labs.read.claims.verdict import Verdict
+from labs.read.claims.verdict import HOW_MUCH, JudgedRuns, Verdict
 from labs.read.lab import Lab
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 VIRTUAL = "virtual"
 NOT_NAMED = HOW_MUCH | {"testbed", "kernel", "runs", "seed"}

@@ -99,7 +99,7 @@ def _planned(lab: Lab, runs: Iterable[Run]) -> tuple[list[tuple[Run, Planned]], 
     for run in runs:
         try:
             planner = planner or Planner(lab, "virtual")
-            again = planner.again(run)
+            again = planner.again(run.inputs, run.name)
         except LabError as error:
             refused.append(NotRepeated(run, str(error)))
         else:
@@ -131,12 +131,9 @@ def _within(lab: Lab, pair: Pair) -> bool:
         return False
     first, second = lab.headline(pair.a), lab.headline(pair.b)
     if first and second and first[0] == second[0] and first[1]:
-        return margin.low <= second[1] / first[1] <= margin.high
+        return margin.admits(second[1] / first[1])
     percents = [change.percent for change in pair.results]
-    return all(
-        percent is not None and margin.low <= 1 + percent / 100 <= margin.high
-        for percent in percents
-    )
+    return all(percent is not None and margin.admits(1 + percent / 100) for percent in percents)
 
 
 def causes(pair: Pair) -> Iterator[str]:

@@ -247,9 +247,7 @@ def _input(change: Change) -> str:
 
 
 def _changes(repeated: Repeated) -> Iterator[str]:
-    for change in repeated.pair.results[:SHOWN]:
-        by = "" if change.percent is None else f" ({change.percent:+.3g} %)"
-        yield f"  {change}{by}"
+    yield from (f"  {change.by}" for change in repeated.pair.results[:SHOWN])
     if len(repeated.pair.results) > SHOWN:
         yield f"  and {len(repeated.pair.results) - SHOWN} more results"
     if not repeated.pair.results:

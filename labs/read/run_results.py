@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, cached_property
-from importlib.metadata import version
 from typing import Any
 
-from labs.drive.record.kept_answers import digest_of
 from labs.drive.record.seal import canonical, digest
+from labs.drive.record.sources import digest_of_code, of_this_python
 from labs.drive.result_columns import Column, Note
-from labs.read.kept_or_computed import kept
-
-SOURCES = ("drive/**", "read/**", "experiments/**")
+from labs.read import answers
 
 
 @dataclass(frozen=True)
@@ -98,27 +95,38 @@ def kept_results(
     lab: str, run_digest: str, content: Mapping[str, Any], compute: Callable[[], Computation]
 ) -> Found:
     """The results of a run of this digest of a lab of the project, whose run.json has this content:
-    as they were kept, or as `compute` has them now. Values are what JSON has."""
-    computation = cache(compute)
-    question = [lab, run_digest, digest(canonical(content))]  # a run may be a changed copy
-
-    def answer() -> str:
-        values = computation().values()
-        notes = [(note.code, note.text, note.excludes) for note in computation().notes()]
-        return json.dumps({"names": list(computation().costly), "values": values, "notes": notes})
+    as they were recorded or kept, or as `compute` has them now. Values are what JSON has."""
+    computation, code = cache(compute), code_of(lab)
+    asked = question(lab, run_digest, content)
+    recorded = answers.recorded(lab, code, asked)
+    sources = of_this_python(code, "numpy", "pandas")
 
     def costly(name: str) -> Any:
-        of_column = json.dumps([*question, name])
+        of_column = json.dumps([asked, name])
         return json.loads(
-            kept(of_column, lambda: json.dumps(computation().value(name)), _sources())
+            answers.kept(of_column, lambda: json.dumps(computation().value(name)), sources)
         )
 
-    held = json.loads(kept(json.dumps(question), answer, _sources()))
+    def now() -> str:
+        return answer(computation().values(), computation().notes())
+
+    held = json.loads(recorded or answers.kept(asked, now, sources))
     notes = tuple(Note(*note) for note in held["notes"])
-    return Found(Values(held["names"], held["values"], costly), notes)
+    return Found(Values(computation().costly, held["values"], costly), notes)
+
+
+def question(lab: str, run_digest: str, content: Mapping[str, Any]) -> str:
+    """The question for the results of a run, which may be a changed copy of another."""
+    return json.dumps([lab, run_digest, digest(canonical(content))])
+
+
+def answer(values: Mapping[str, Any], notes: Iterable[Note]) -> str:
+    """The answer to it, with the costly columns or without them."""
+    as_lists = [(note.code, note.text, note.excludes) for note in notes]
+    return json.dumps({"values": dict(values), "notes": as_lists})
 
 
 @cache
-def _sources() -> str:
-    """The digest of all code that can change a result."""
-    return digest_of(*SOURCES, and_also=(version("numpy"), version("pandas")))
+def code_of(lab: str) -> str:
+    """The digest of all code that can change the results of a lab's runs."""
+    return digest_of_code(f"labs.experiments.{lab}.results", __name__)

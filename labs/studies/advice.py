@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from statistics import median
+from typing import Any
 
 from plotly.graph_objects import Figure
 
@@ -19,24 +19,14 @@ from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS
 from labs.experiments.sweeps.settings import Settings
 from labs.launch.launch import run as perform
 from labs.launch.progress import Bar
-from labs.read.display.advice import describe_for_notebook, describe_sizes, to_paste
-from labs.read.display.rich_output import Table, Text, Words
+from labs.read.display.advice import describe, describe_sizes, to_paste
+from labs.read.display.rich_output import Table, Text
 from labs.read.figures.advice import against_buffer_size
 from labs.read.readings.arrivals import arrivals
 from labs.read.runs.run import Run
-from labs.read.theory.advice import (
-    Advice,
-    Reached,
-    at_least,
-    checked_path,
-    observed_s,
-    reached,
-    three,
-    transfer_bytes,
-)
+from labs.read.theory.advice import Path, Reached, at_least, reached
 from labs.read.theory.advice import advise as computed
 from labs.read.theory.bulk_flow import CUBIC
-from labs.read.theory.defaults import DEFAULT_WMEM
 
 BULK_LAB = "sweeps"
 """The lab that transfers bulk data with iperf3. No other lab is looked up by name."""
@@ -50,24 +40,6 @@ SEEDS = (1, 2, 3, 4, 5)
 """A path with losses is measured once with each."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What a flow with certain buffers reached in steady state, in one run or, with losses, in one
-    per seed, and the prediction."""
-
-    name: str
-    runs: tuple[Run, ...]
-    predicted: Reached
-
-    @cached_property
-    def goodputs_bytes_s(self) -> tuple[float, ...]:
-        return tuple(map(_steady_bytes_s, self.runs))
-
-    @property
-    def goodput_bytes_s(self) -> float:
-        return median(self.goodputs_bytes_s)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Advised:
     """The advice for a path, and what a flow reaches there with the buffers of today.
@@ -75,37 +47,26 @@ class Advised:
     A notebook shows the chart. `words` and `to_paste` are texts.
     """
 
-    advice: Advice
     here: Reached
     connections: int = 1
 
     @property
     def chart(self) -> Figure:
         """Goodput against buffer size, the point advised, and the point where you are."""
-        return against_buffer_size(self.advice, self.here)
+        return against_buffer_size(self.here)
 
     @property
-    def words(self) -> Words:
-        return Words(describe_for_notebook(self.advice, self.here, self.connections))
+    def words(self) -> Text:
+        return Text(describe(self.here, self.connections, describe_sizes(self.here)))
 
     @property
     def to_paste(self) -> Text:
         """The sysctl lines for both ends."""
-        return Text(to_paste(self.advice))
+        return Text(to_paste(self.here.advice))
 
     def measured(self) -> Table:
         """The buffers of today and the advised ones, measured on the virtual kernel."""
-        wanted = {"today": self.here, "advised": at_least(self.advice)}
-        rows = [
-            {
-                "Buffers": result.name,
-                "Sizes": describe_sizes(result.predicted),
-                "Predicted (MiB/s)": result.predicted.goodput_bytes_s / MIB,
-                "Measured (MiB/s)": result.goodput_bytes_s / MIB,
-            }
-            for result in measure(self.advice, wanted)
-        ]
-        return Table(rows)
+        return Table(measure({"today": self.here, "advised": at_least(self.here.advice)}))
 
     def __repr__(self) -> str:
         return str(self.words)
@@ -131,23 +92,21 @@ def advise(
     `sndbuf_bytes` and `rcvbuf_bytes` are the largest sizes that the buffers have today, by default
     the kernel's. BadInput, in one line, for a path for which nothing can be advised.
     """
-    checked_path(rate_mbit, rtt_ms, kernel, mss_bytes)
-    advice = computed(rate_mbit, rtt_ms, kernel, mss_bytes=mss_bytes)
+    path = Path(rate_mbit=rate_mbit, rtt_ms=rtt_ms, kernel=kernel, mss_bytes=mss_bytes)
+    advice = computed(**vars(path.checked()))
     today = reached(advice, sndbuf_bytes=sndbuf_bytes, rcvbuf_bytes=rcvbuf_bytes)
-    return Advised(advice, today, connections)
+    return Advised(today, connections)
 
 
-def measure(
-    advice: Advice, wanted: Mapping[str, Reached], *, into: str = INTO
-) -> tuple[Measured, ...]:
-    """One run on the virtual kernel per set of buffers, by name, and per seed if the path loses
-    packets; existing runs are reused.
+def measure(wanted: Mapping[str, Reached], *, into: str = INTO) -> list[dict[str, Any]]:
+    """The goodput in steady state with some sets of buffers of an advice, by name: one row each,
+    with the prediction. The median of a run per seed, with the range, if the path loses packets.
 
-    The sizes are set as the advice says, as the maxima of tcp_wmem and tcp_rmem. Missing if the
-    kernel is not built.
+    The sizes are set as the advice says, as the maxima of tcp_wmem and tcp_rmem, on the virtual
+    kernel; existing runs are reused. Missing if the kernel is not built.
     """
-    sweeps = find(BULK_LAB)
-    conditions = tuple(_condition(advice, name, buffers) for name, buffers in wanted.items())
+    sweeps, advice = find(BULK_LAB), next(iter(wanted.values())).advice
+    conditions = tuple(_condition(name, buffers) for name, buffers in wanted.items())
     lab = replace(sweeps, all_conditions=lambda p: conditions, groups=(), _conditions={})
     studies = []
     for seed in SEEDS if advice.loss_pct else SEEDS[:1]:
@@ -157,21 +116,33 @@ def measure(
             studies.append(perform(lab, parameters, progress=bar.tell).runs)
     # Each study has its runs in the order of the conditions.
     by_buffers = zip(wanted.items(), zip(*studies, strict=True), strict=True)
-    return tuple(Measured(name, runs, buffers) for (name, buffers), runs in by_buffers)
+    return [_row(name, runs, predicted) for (name, predicted), runs in by_buffers]
 
 
-def _condition(advice: Advice, name: str, buffers: Reached) -> Condition:
-    size = transfer_bytes(advice, buffers.sndbuf_bytes, buffers.rcvbuf_bytes)
-    limit_s = observed_s(advice)
-    took_ms = 1e3 * (limit_s or size / buffers.goodput_bytes_s)
+def _row(name: str, runs: tuple[Run, ...], predicted: Reached) -> dict[str, Any]:
+    goodputs = sorted(map(_steady_bytes_s, runs))
+    of_seeds = {"lowest_mib_s": goodputs[0] / MIB, "highest_mib_s": goodputs[-1] / MIB}
+    return {
+        "buffers": name,
+        "sizes": describe_sizes(predicted),
+        "predicted_mib_s": None if predicted.cannot_say else predicted.goodput_bytes_s / MIB,
+        "measured_mib_s": median(goodputs) / MIB,
+        **(of_seeds if len(runs) > 1 else {}),
+        "of_the_link_pct": 100 * median(goodputs) / predicted.advice.line_bytes_s,
+        "run": ", ".join(run.name for run in runs),
+    }
+
+
+def _condition(name: str, buffers: Reached) -> Condition:
+    advice, flow = buffers.advice, buffers.flow
+    took_ms = 1e3 * (flow.limit_s or buffers.transfer_bytes / buffers.goodput_bytes_s)
     settings = Settings(
         mss_bytes=0 if advice.mss_bytes == MSS_BYTES else advice.mss_bytes + TIMESTAMPS_BYTES,
-        transfer_bytes=size,
-        limit_s=limit_s or LIMIT_S,
+        transfer_bytes=buffers.transfer_bytes,
+        limit_s=flow.limit_s or LIMIT_S,
         sample_ms=max(1, round(took_ms / SAMPLES)),
     )
-    wmem = " ".join(map(str, three(DEFAULT_WMEM, buffers.sndbuf_bytes)))
-    rmem = " ".join(map(str, three(advice.default_rmem, buffers.rcvbuf_bytes)))
+    wmem, rmem = (" ".join(map(str, sizes or ())) for sizes in (flow.tcp_wmem, flow.tcp_rmem))
     link = Link(
         *(advice.rate_mbit, advice.rtt_ms, advice.loss_pct),
         # A sender's own queue would drop packets of several segments.

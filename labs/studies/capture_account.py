@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from pandas import DataFrame
+from pandas import DataFrame, Series
 from plotly.graph_objects import Figure
 
 from labs.drive.parameters.declare import did_you_mean, parameter, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.errors import BadInput, Missing
-from labs.read.capture.packets import packet
+from labs.read.capture.packets import in_pyshark, packet
 from labs.read.display.beside import beside_wireshark
 from labs.read.display.rich_output import Table, Text, Words
 from labs.read.figures.account_page import time_by_cause, worst_ladder
@@ -146,6 +147,13 @@ class Explained:
     def packet(self, frame: int) -> Text:
         """One packet, opened in scapy, by the number of its frame. BadInput for a frame that is no
         TCP segment of the connection."""
+        return self._opened(frame, lambda row: packet(self.path, row).show(dump=True))
+
+    def in_pyshark(self, frame: int) -> Text:
+        """The TCP header of the same packet in pyshark."""
+        return self._opened(frame, lambda row: in_pyshark(self.path, frame))
+
+    def _opened(self, frame: int, open_row: Callable[[Series[Any]], object]) -> Text:
         rows = self.segments[self.segments["frame"] == frame]
         if rows.empty:
             raise BadInput(
@@ -153,7 +161,7 @@ class Explained:
                 f"Allowed: a frame that a sentence names, such as {self.frames[:3]}"
             )
         try:
-            return Text(str(packet(self.path, rows.iloc[0]).show(dump=True)))
+            return Text(str(open_row(rows.iloc[0])))
         except Missing as missing:
             return Text(f"The packet cannot be opened: {missing}.")
 

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from pandas import DataFrame
-from plotly.graph_objects import Figure
 
 from labs.catalog import lab_of
 from labs.drive.parameters.axes import KERNEL, Axes, axes, points, with_kernels
 from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain, unknown
+from labs.drive.result_columns import Column
 from labs.errors import BadInput, LabError
 from labs.read.display.format import in_runs
-from labs.read.display.provenance import RECORDED
-from labs.read.display.rich_output import Summary, Table
+from labs.read.display.provenance import RECORDED, of_points
+from labs.read.display.rich_output import Table
+from labs.read.figures.points import Points
 from labs.read.lab import OF_RUN, Lab
 from labs.read.result_row import UNUSED
 from labs.read.runs.archive import ENDINGS
@@ -51,7 +52,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Grid(Summary):
+class Grid(Points):
     """The studies of a lab at every combination of the values in `over`.
 
     `over` has the values by parameter; the last parameter varies fastest in `points`.
@@ -108,25 +109,18 @@ class Grid(Summary):
         """By condition, the varied parameters that it does not use."""
         return unused_axes(self.lab, [point.study.parameters for point in self.points], self.over)
 
-    def chart(
-        self,
-        column: str | None = None,
-        x: str | None = None,
-        columns: str | None = None,
-        rows: str | None = None,
-        **fixed: object,
-    ) -> Figure:
-        """Measured and predicted values of a column (default: the headline figure of the lab) over
-        the varied parameters.
+    @property
+    def axes(self) -> Axes:
+        return self.over
 
-        `x`, `columns` and `rows` name the parameters of the x axis, of the panels from left to
-        right, and of the panels from top to bottom; `x="condition"` draws bars by condition.
-        Further keywords select what is drawn: `condition="default"`, `delay_ms=[10, 50]`. Without
-        any choice, parameters that do not fit are fixed at their first values.
-        """
-        # Only for this figure: every notebook loads this module.
-        from labs.read.figures.parameter_layout import is_many, restricted  # noqa: PLC0415
-        from labs.read.figures.small_multiples import small_multiples  # noqa: PLC0415
+    @cached_property
+    def units(self) -> Mapping[str, str]:
+        every = declared(type(self.parameters))
+        return {name: parameter.unit for name, parameter in every.items()}
+
+    def drawn(self, column: str | None, fixed: Mapping[str, object]) -> tuple[DataFrame, Column]:
+        """All rows, or those whose headline figure is meaningful."""
+        from labs.read.figures.parameter_layout import restricted  # noqa: PLC0415
 
         table = restricted(self.results(), tuple(self.over), fixed)
         if column is None:
@@ -134,21 +128,15 @@ class Grid(Summary):
             table[column] = table[column].where(table["key"].isin(self._with_headline))
         elif column not in table:
             raise BadInput(unknown(column, map(str, table), "column of the results"))
-        about, drawn = self.lab.columns.get(column), set(table["condition"])
-        parameters = declared(type(self.parameters))
-        return small_multiples(
-            table,
-            column,
-            over=[name for name in self.over if name not in fixed or is_many(fixed[name])],
-            unit=about.unit if about else "",
-            predicted=about.predicted_by if about else None,
-            x=x,
-            columns=columns,
-            rows=rows,
-            units={name: parameter.unit for name, parameter in parameters.items()},
-            fit=not any(map(is_many, fixed.values())),
-            note=_joined(*(f"{name}: {self._same(name)}" for name in self.same if name in drawn)),
-        )
+        return table, self.lab.columns.get(column, Column(column, unit="", meaning=""))
+
+    def caption(self, table: DataFrame) -> str:
+        return of_points(table, tuple(self.over))
+
+    def note(self, table: DataFrame) -> str:
+        """The parameters that the conditions of these rows do not use."""
+        drawn = set(table["condition"])
+        return _joined(*(f"{name}: {self._same(name)}" for name in self.same if name in drawn))
 
     def _headline(self, table: DataFrame) -> str:
         for name, column in self.lab.columns.items():

@@ -7,10 +7,9 @@ from dataclasses import asdict
 
 from labs.errors import BadInput
 from labs.read.claims.composition import noted_once, telling_first
-from labs.read.claims.judged_runs import but_how_much
 from labs.read.claims.ledger import read
 from labs.read.claims.sources import Source, verdicts_from, with_recorded_draws
-from labs.read.claims.verdict import Verdict
+from labs.read.claims.verdict import Verdict, but_how_much
 from labs.read.display.format import figures_in_words
 from labs.read.display.rich_output import Folded, Table
 from labs.studies.study import Study

@@ -10,7 +10,7 @@ from pathlib import Path
 from labs.drive.programs import audit as program
 from labs.drive.testbed.vagrant import Machine
 from labs.launch.audit import over_ssh
-from labs.read.audit.differences import differences
+from labs.read.audit.differences import Difference, differences
 from labs.read.audit.machine import audit
 from labs.read.audit.raw import Raw, open_raw
 from tests.sshd import Sshd
@@ -48,4 +48,4 @@ def test_collect_finds_a_sysctl_that_was_changed() -> None:
 
 def test_differences_of_two_namespaces_are_what_was_changed() -> None:
     found = differences(in_a_namespace("true"), in_a_namespace(f"echo 17 > {FIN_TIMEOUT}"))
-    assert [str(one) for one in found] == ["net.ipv4.tcp_fin_timeout: 60 -> 17"]
+    assert found == [Difference("net.ipv4.tcp_fin_timeout", "60", "17")]

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from labs.read.theory.advice import advise, at_least, between_bytes_s, reached
+from labs.drive.units import MIB
+from labs.read.runs.run import open_run
+from labs.read.theory.advice import advise, at_least, reached
 from labs.studies.advice import measure
 from tests.conftest import DEFAULT_KERNEL
 
@@ -27,16 +29,13 @@ def test_advised_buffers_fill_a_link_and_smaller_ones_do_not(kernel: str, tmp_pa
         rcvbuf_bytes=8 * advice.receive_bytes // 10,
     )
     wanted = {"advised": at_least(advice), "smaller": smaller}
-    measured = {result.name: result for result in measure(advice, wanted, into=str(tmp_path))}
-    share = {
-        name: result.goodput_bytes_s / advice.line_bytes_s for name, result in measured.items()
-    }
-    assert share["advised"] >= 0.95
-    assert share["smaller"] < 0.95
-    for result in measured.values():
-        assert all(run.link.ok for run in result.runs)
+    advised, less = measure(wanted, into=str(tmp_path))
+    assert (advised["buffers"], less["buffers"]) == ("advised", "smaller")
+    assert advised["of_the_link_pct"] >= 95 > less["of_the_link_pct"]
+    for row in (advised, less):
+        assert open_run(tmp_path / row["run"]).link.ok
         # The goal of the model: at most 5 % at any point.
-        assert result.predicted.goodput_bytes_s == pytest.approx(result.goodput_bytes_s, rel=0.05)
+        assert row["predicted_mib_s"] == pytest.approx(row["measured_mib_s"], rel=0.05)
 
 
 @pytest.mark.parametrize("control", ["cubic", "bbr"])
@@ -44,15 +43,17 @@ def test_measure_repeats_a_lossy_path_with_other_seeds(control: str, tmp_path: P
     """10 Mbit/s, 100 ms and 1 %: by the formula of Mathis 16 % of the link for CUBIC. BBR fills
     nearly all of it."""
     advice = advise(10, 100, DEFAULT_KERNEL, loss_pct=1, control=control)
-    (result,) = measure(advice, {"least": at_least(advice)}, into=str(tmp_path))
-    assert len({run.name for run in result.runs}) == len(result.goodputs_bytes_s) == 5
-    for run in result.runs:
+    least = at_least(advice)
+    (row,) = measure({"least": least}, into=str(tmp_path))
+    runs = [open_run(tmp_path / name) for name in row["run"].split(", ")]
+    assert len({run.digest for run in runs}) == 5
+    assert row["lowest_mib_s"] < row["measured_mib_s"] < row["highest_mib_s"]
+    for run in runs:
         assert run.link.asked.loss_pct == 1
         assert run.sysctl("server", "net.ipv4.tcp_congestion_control") == control
-    assert len(set(result.goodputs_bytes_s)) == 5
     if control == "bbr":
-        assert result.predicted.cannot_say
-        assert result.goodput_bytes_s > 0.85 * advice.line_bytes_s
+        assert least.cannot_say and row["predicted_mib_s"] is None
+        assert row["of_the_link_pct"] > 85
     else:
-        low, high = between_bytes_s(advice, result.predicted) or (0, 0)
-        assert low < result.goodput_bytes_s < high < 0.3 * advice.line_bytes_s
+        low, high = least.between_bytes_s or (0, 0)
+        assert low < row["measured_mib_s"] * MIB < high < 0.3 * advice.line_bytes_s

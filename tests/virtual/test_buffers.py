@@ -23,7 +23,7 @@ from labs.read.readings.buffer_sweep import smallest
 from labs.read.readings.instruments import carried
 from labs.read.runs.run import Run
 from labs.read.theory.advice import advise
-from labs.read.theory.windows import RATIO_SINCE, series
+from labs.read.theory.kernels import RATIO
 from tests.kept_runs import kept, make
 from tests.made_verdicts import verdicts
 from tests.real_runs import codes, known
@@ -261,7 +261,7 @@ def test_sweep_is_predicted_and_twice_the_bdp_is_enough(kernel: str, tmp_path: P
     assert smallest(table)[0].of_the_bdp == pytest.approx(2.0, rel=0.01)
     steady = table.set_index("condition")["steady_mib_s"]
     nearly = steady["sweep-916k"] > 0.95 * steady["sweep-1221k"]
-    assert nearly == (series(kernel) >= RATIO_SINCE)
+    assert nearly == (RATIO.holds(kernel))
 
 
 @pytest.mark.parametrize("kernel", ["6.1", *OTHERS])

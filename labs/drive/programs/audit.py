@@ -9,7 +9,6 @@ where that is there already. What identifies people or other machines is left ou
 rules of a firewall, and words of the kernel's command line that are not about performance.
 """
 
-import ctypes
 import glob
 import gzip
 import itertools
@@ -18,7 +17,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,128 +28,62 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 IFF_UP = 1
 
 CPU = "/sys/devices/system/cpu"
-NODE = "/sys/devices/system/node"
 NET = "/sys/class/net"
 FILES = (
-    *(f"{CPU}/{name}" for name in ("online", "present", "isolated", "nohz_full")),
-    *(f"{CPU}/smt/{name}" for name in ("active", "control")),
-    *(f"{CPU}/intel_pstate/{name}" for name in ("no_turbo", "status", "max_perf_pct")),
-    f"{CPU}/amd_pstate/status",
+    f"{CPU}/online",
+    f"{CPU}/present",
+    f"{CPU}/isolated",
+    f"{CPU}/smt/active",
+    f"{CPU}/intel_pstate/no_turbo",
     f"{CPU}/cpufreq/boost",
-    *(f"{CPU}/cpuidle/{name}" for name in ("current_driver", "current_governor")),
-    *(
-        f"/sys/devices/system/clocksource/clocksource0/{name}_clocksource"
-        for name in ("current", "available")
-    ),
-    "/sys/module/haltpoll/parameters/guest_halt_poll_ns",
-    *(f"/sys/class/dmi/id/{name}" for name in ("sys_vendor", "product_name")),
-    "/sys/hypervisor/type",
-    *(f"/sys/kernel/mm/transparent_hugepage/{name}" for name in ("enabled", "defrag")),
-    "/sys/kernel/mm/ksm/run",
-    f"{NODE}/online",
-    "/proc/loadavg",
-    "/proc/pressure/cpu",
-    *(
-        f"/proc/sys/kernel/{name}"
-        for name in (
-            "osrelease",
-            "version",
-            "nmi_watchdog",
-            "numa_balancing",
-            "randomize_va_space",
-            "sched_autogroup_enabled",
-            "sched_rt_runtime_us",
-            "timer_migration",
-        )
-    ),
-    *(
-        f"/proc/sys/vm/{name}"
-        for name in ("swappiness", "zone_reclaim_mode", "stat_interval", "compaction_proactiveness")
-    ),
-    *(
-        f"/proc/sys/net/netfilter/nf_conntrack_{name}"
-        for name in ("count", "max", "buckets", "checksum")
-    ),
-    *(f"/proc/sys/net/bridge/bridge-nf-call-ip{name}tables" for name in ("", "6")),
-    *(f"/proc/net/ip{name}_tables_names" for name in ("", "6")),
-    "/proc/self/cgroup",
+    f"{CPU}/cpuidle/current_driver",
+    f"{CPU}/cpuidle/current_governor",
+    f"{CPU}/vulnerabilities/spectre_v2",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "/sys/class/dmi/id/sys_vendor",
+    "/sys/class/dmi/id/product_name",
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/version",
+    "/proc/sys/kernel/numa_balancing",
+    "/proc/sys/net/netfilter/nf_conntrack_count",
 )
-# Files that each CPU, node or queue has: texts are stored once, with the names that have them.
+# Files that each CPU or queue has: texts are stored once, with the names that have them.
 EACH = (
-    f"{CPU}/vulnerabilities/*",
     *(
-        f"{CPU}/cpu[0-9]*/cpufreq/{name}"
-        for name in (
-            "scaling_driver",
-            "scaling_governor",
-            "scaling_min_freq",
-            "scaling_max_freq",
-            "cpuinfo_min_freq",
-            "cpuinfo_max_freq",
-            "scaling_cur_freq",
-            "energy_performance_preference",
-        )
+        f"{CPU}/cpu[0-9]*/cpufreq/scaling_{name}"
+        for name in ("driver", "governor", "min_freq", "max_freq")
     ),
     *(f"{CPU}/cpu[0-9]*/cpuidle/state[0-9]*/{name}" for name in ("name", "latency", "disable")),
-    *(
-        f"{CPU}/cpu[0-9]*/topology/{name}"
-        for name in ("physical_package_id", "core_id", "thread_siblings_list")
-    ),
-    f"{CPU}/cpu[0-9]*/power/pm_qos_resume_latency_us",
-    f"{CPU}/cpu[0-9]*/thermal_throttle/*_throttle_count",
-    f"{NODE}/node[0-9]*/cpulist",
-    "/sys/kernel/mm/hugepages/hugepages-*/nr_hugepages",
 )
-OF_A_DEVICE = (
-    *(f"{name}" for name in ("mtu", "speed", "duplex", "operstate", "tx_queue_len")),
-    *(f"{name}" for name in ("napi_defer_hard_irqs", "gro_flush_timeout", "threaded")),
-    *(f"device/{name}" for name in ("numa_node", "../numa_node")),
-    *(
-        f"statistics/{name}"
-        for name in ("rx_dropped", "rx_missed_errors", "rx_errors", "tx_dropped", "tx_errors")
-    ),
-)
-OF_A_QUEUE = ("rx-*/rps_cpus", "rx-*/rps_flow_cnt", "tx-*/xps_cpus")
-ETHTOOL = (("-i",), ("-c",), ("-g",), ("-l",), ("-k",), ("-a",), ("-x",), ("--show-eee",))
+OF_A_DEVICE = ("mtu", "speed", "napi_defer_hard_irqs", "gro_flush_timeout")
+ETHTOOL = ("-i", "-c", "-l", "-k")
 # The lines of longer files that are kept, by how they begin ("": the whole file).
 LINES = {
     "/proc/stat": ("cpu",),
-    "/proc/meminfo": ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree", "HugePages_Total"),
+    "/proc/meminfo": ("MemTotal",),
     "/proc/self/status": ("Cpus_allowed_list",),
     "/proc/modules": ("nf", "ip_tables", "ip6_tables", "iptable_", "xt_", "ebt", "br_netfilter"),
 }
 # The lines about the first processor that are kept; how many there are is in `facts`.
-OF_A_PROCESSOR = ("vendor_id", "model name", "microcode", "cpu MHz", "flags", "bugs")
+OF_A_PROCESSOR = ("model name", "flags")
 # Options of the kernel's build that decide a default or what may be set.
 OPTIONS = re.compile(
-    r"(?:# )?CONFIG_(?:HZ|NO_HZ_FULL|PREEMPT(?:_(?:NONE|VOLUNTARY|LAZY|DYNAMIC|RT))?|"
-    r"DEFAULT_TCP_CONG|DEFAULT_NET_SCH|NETFILTER|NF_TABLES|NF_CONNTRACK|NETFILTER_NETLINK_HOOK|"
-    r"(?:MITIGATION_)?RETPOLINE|BPF_JIT_(?:DEFAULT|ALWAYS)_ON|NUMA|CPU_FREQ|CPU_IDLE|RPS|XPS|"
-    r"NET_RX_BUSY_POLL)[= ].*"
+    r"CONFIG_(?:HZ|DEFAULT_TCP_CONG|DEFAULT_NET_SCH|NETFILTER|NF_TABLES|(?:MITIGATION_)?RETPOLINE|"
+    r"BPF_JIT_DEFAULT_ON)=.*"
 )
 BOOT_WORDS = (
-    "mitigations", "isolcpus", "nohz_full", "rcu_nocbs", "intel_idle.max_cstate", "idle", "nosmt",
-    "processor.max_cstate", "intel_pstate", "amd_pstate", "cpufreq.default_governor", "clocksource",
-    "tsc", "irqaffinity", "threadirqs", "preempt", "transparent_hugepage", "numa_balancing",
-    "spectre_v2", "spec_store_bypass_disable", "pti", "nopti", "nospectre_v2", "skew_tick",
-    "nmi_watchdog", "nowatchdog", "cpuidle.off", "cpuidle.governor", "cpuidle_haltpoll.force",
-    "haltpoll.guest_halt_poll_ns", "hugepages",
+    "mitigations", "intel_idle.max_cstate", "processor.max_cstate", "idle", "cpuidle.off",
+    "preempt",
 )  # fmt: skip
-DAEMONS = (
-    "irqbalance", "tuned", "power-profiles-", "thermald", "firewalld", "numad",
-    "chronyd", "ntpd", "systemd-timesyn",
-)  # fmt: skip
+DAEMONS = ("irqbalance", "tuned", "power-profiles-", "thermald", "firewalld", "numad")
 # Attributes of routes that change what TCP does; the addresses are left out.
 OF_A_ROUTE = ("congctl", "initcwnd", "initrwnd", "quickack", "rto_min", "window", "advmss", "mtu",
               "features")  # fmt: skip
-# An option of the build and the module that it can be: what `nft` may ask without loading anything.
-ASKED_OF_NFT = (
-    ("NF_TABLES", "nf_tables", ("nft", "--stateless", "list", "ruleset")),
-    ("NETFILTER_NETLINK_HOOK", "nfnetlink_hook", ("nft", "list", "hooks")),
-)
-# Of what nft prints: tables, chains, and the functions at hooks with their priorities.
-SHAPE = re.compile(r"(?:table|chain|type|hook|family)\b|[+-]?\d{10}\b")
-OF_A_LINK = ("gso_max_size", "gso_max_segs", "gro_max_size", "tso_max_size")
+# `nft` may be asked without loading anything where nf_tables is there.
+RULESET = ("nft", "--stateless", "list", "ruleset")
+# Of what nft prints: tables, chains, and what is attached to hooks.
+SHAPE = re.compile(r"(?:table|chain|type|hook|family)\b")
 SYSCTLS = ("/proc/sys/net/core/*", "/proc/sys/net/ipv4/tcp_*")
 # Secrets and numbers drawn at random.
 NEVER = ("tcp_fastopen_key", "netdev_rss_key")
@@ -171,8 +103,6 @@ for path in (one for pattern in sys.argv[2:] for one in glob.glob(pattern)):
             found["read_only"].append(path)
 print(json.dumps(found))
 """
-# include/uapi/linux/timex.h: the place of `status` in struct timex where long has 64 bits.
-STATUS_AT, STA_UNSYNC, TIMEX_BYTES = 40, 0x40, 256
 
 
 class Seen:
@@ -280,9 +210,8 @@ def read_processor(seen: Seen) -> None:
 
 def read_limits(seen: Seen) -> None:
     """The CPU quota of this process's control group, and the boot words about performance."""
-    below = (seen.files.get("/proc/self/cgroup") or "").rpartition("0::")[2].strip()
+    below = (seen.text("/proc/self/cgroup") or "").rpartition("0::")[2].strip()
     seen.read(f"/sys/fs/cgroup{below.rstrip('/')}/cpu.max")
-    seen.files.pop("/proc/self/cgroup", None)
     boot = (seen.text("/proc/cmdline") or "").split()
     seen.files["/proc/cmdline"] = " ".join(
         word for word in boot if word.partition("=")[0] in BOOT_WORDS
@@ -321,36 +250,10 @@ def read_device(seen: Seen, name: str) -> None:
     base = f"{NET}/{name}/"
     for path in OF_A_DEVICE:
         seen.read(base + path)
-    for path in OF_A_QUEUE:
-        seen.read_each(f"queues/{path}", base)
-    for flags in ETHTOOL:
-        seen.run("ethtool", *flags, name)
-    seen.run("ethtool", "-n", name, "rx-flow-hash", "tcp4")
+    seen.read_each("queues/rx-*/rps_cpus", base)
+    for flag in ETHTOOL:
+        seen.run("ethtool", flag, name)
     seen.run("tc", "qdisc", "show", "dev", name)
-    seen.run("ip", "-d", "-o", "link", "show", "dev", name, keep=about_link)
-    numbers = interrupts_of(name)
-    begins = tuple(f"{number}:" for number in numbers)
-    lines = (seen.text("/proc/interrupts") or "").splitlines(True)
-    kept = [line for line in lines if begins and line.strip().startswith(begins)]
-    seen.files[f"/proc/interrupts#{name}"] = "".join(lines[:1] + kept)
-    for number in numbers:
-        for what in ("smp_affinity_list", "effective_affinity_list"):
-            seen.read(f"/proc/irq/{number}/{what}")
-
-
-def interrupts_of(name: str) -> list[int]:
-    """The numbers of a device's interrupts; a virtio device has those of the device above it."""
-    real = os.path.realpath(f"{NET}/{name}/device")
-    for folder in (real, os.path.dirname(real)):
-        interrupts = glob.glob(f"{folder}/msi_irqs/*")
-        if interrupts:
-            return sorted(int(os.path.basename(path)) for path in interrupts)
-    return []
-
-
-def about_link(out: str) -> str:
-    flagged = [word for word in out.split() if word.startswith("xdp")]
-    return words(out, OF_A_LINK) + "".join(f"{word}\n" for word in flagged)
 
 
 def words(text: str, wanted: Iterable[str]) -> str:
@@ -360,14 +263,13 @@ def words(text: str, wanted: Iterable[str]) -> str:
 
 
 def read_netfilter(seen: Seen, config: str) -> None:
-    """Tables, hooks and the number of rules. Not started where it would load a module."""
-    for option, module, argv in ASKED_OF_NFT:
-        if f"CONFIG_{option}=y" in config or os.path.exists(f"/sys/module/{module}"):
-            seen.run(*argv, keep=shape_of_rules)
+    """Tables, chains and the number of rules. Not started where it would load a module."""
+    if "CONFIG_NF_TABLES=y" in config or os.path.exists("/sys/module/nf_tables"):
+        seen.run(*RULESET, keep=shape_of_rules)
 
 
 def shape_of_rules(out: str) -> str:
-    """The lines about tables, chains and hooks; of rules only how many there are."""
+    """The lines about tables and chains; of rules only how many there are."""
     kept: list[str] = []
     rules = 0
     for line in [*(line.strip() for line in out.splitlines()), "table"]:
@@ -401,7 +303,7 @@ def fresh_namespace() -> dict[str, Any]:
 
 
 def facts() -> dict[str, Any]:
-    """What is no file: the user, the clocks, the programs that adjust settings."""
+    """What is no file: the user, and the programs that adjust settings."""
     running = set()
     for path in glob.glob("/proc/[0-9]*/comm"):
         try:
@@ -413,25 +315,11 @@ def facts() -> dict[str, Any]:
         "root": os.geteuid() == 0,
         "cpus": os.cpu_count(),
         "page_bytes": os.sysconf("SC_PAGE_SIZE"),
-        "monotonic_resolution_ns": round(time.clock_getres(time.CLOCK_MONOTONIC) * 1e9),
-        "synchronised": synchronised(),
         "daemons": [
             name for name in DAEMONS if any(program.startswith(name) for program in running)
         ],
         "devices": devices(),
     }
-
-
-def synchronised() -> bool | None:
-    """Whether the kernel considers its clock synchronised; None where it does not say."""
-    library = ctypes.CDLL(None)
-    if sys.maxsize < 1 << 32 or not hasattr(library, "adjtimex"):
-        return None
-    buffer = ctypes.create_string_buffer(TIMEX_BYTES)  # modes 0: nothing is set
-    if library.adjtimex(buffer) < 0:
-        return None
-    status = int.from_bytes(buffer.raw[STATUS_AT : STATUS_AT + 4], sys.byteorder)
-    return not status & STA_UNSYNC
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -23,28 +23,11 @@ from labs.errors import Missing
 PACKAGE = Path(__file__).parents[2]
 
 
-def digest_of(*patterns: str, and_also: Sequence[str] = ()) -> str:
-    """The digest of sources within the package, which names the file of what they answered; of
-    versions of libraries, too, if the answers depend on them. `read/**` names all sources (ENDINGS)
-    in a folder and below it."""
-    files = [file for pattern in patterns for file in sorted(_sources(pattern))]
-    texts = (sys.version, *and_also)
-    parts = [*(text.encode() for text in texts), *(Path(file).read_bytes() for file in files)]
+def digest_of(*files: str) -> str:
+    """The digest of this Python and of files in the package, which names the file of what they
+    answered."""
+    parts = [sys.version.encode(), *((PACKAGE / file).read_bytes() for file in files)]
     return sha256(b"\0".join(parts)).hexdigest()[:32]
-
-
-def _sources(pattern: str) -> Iterator[str]:
-    """The files that a pattern names. os.walk is faster than Path.glob."""
-    if not pattern.endswith("/**"):
-        yield from map(str, PACKAGE.glob(pattern))
-        return
-    for above, _, names in os.walk(PACKAGE / pattern.removesuffix("/**")):
-        for name in names:
-            if name.endswith(ENDINGS) and not name.startswith("."):
-                yield f"{above}/{name}"
-
-
-ENDINGS = (".py", ".json", ".toml")
 
 
 BEFORE, BETWEEN, AFTER = b'{"sha256": "', (b'", "question": ', b', "answer": '), b"}"
@@ -73,6 +56,8 @@ def kept(question: str, answer: Callable[[], str], digest: str) -> str:
 
 
 KIND = "answers"
+MOST_FILES = 60
+"""Each lab has a file per version of its sources, and so have the model and the parser."""
 
 
 def _sha256(digest: str, question: bytes, answer: bytes | memoryview) -> bytes:
@@ -117,13 +102,24 @@ def _content(file: Path) -> bytes:
 
 def _append(file: Path, line: bytes) -> None:
     """Add a line in a single write, so that processes side by side do not mix their lines."""
+    is_new = not file.exists()
     try:
         opened = opened_file(KIND, file.name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     except OSError:
         return
+    if is_new:
+        _clear(file.parent)
     try:
         os.write(opened, line)
     except OSError:
         pass
     finally:
         os.close(opened)
+
+
+def _clear(folder: Path) -> None:
+    """Remove all but the files that were added to last: each change of sources begins another."""
+    with suppress(OSError):
+        files = sorted(folder.glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+        for file in files[:-MOST_FILES]:
+            file.unlink()

@@ -17,11 +17,10 @@ from labs.experiments.buffers.results import of_client
 from labs.read.exercises import exercise
 from labs.read.readings.bulk_transfer import predicted
 from labs.read.theory.advice import advise
-from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, payload_share
+from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, mathis_bytes_s, payload_share
 from labs.read.theory.bulk import Transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.defaults import DEFAULT_WMEM, default_core_max_bytes, default_rmem
-from labs.read.theory.mathis import mathis_bytes_s
+from labs.read.theory.kernels import DEFAULT_WMEM, default_core_max_bytes, default_rmem
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 
 LINK = Parameters()

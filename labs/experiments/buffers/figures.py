@@ -23,8 +23,8 @@ from labs.experiments.buffers.conditions import (
 )
 from labs.experiments.buffers.results import NO_RATE, Results, article, of_client, parameter
 from labs.experiments.buffers.tables import as_printed, buffers_table, by_client, guessed_sizes
+from labs.read.claims.formulas import describe as in_words
 from labs.read.claims.ledger import figure_of_claim
-from labs.read.claims.sentences import describe as in_words
 from labs.read.display.advice import sizes_by_kernel as advice
 from labs.read.display.advice import sysctls_to_paste as to_paste
 from labs.read.display.format import is_known, milliseconds, size_in_mb, size_in_words
@@ -61,10 +61,16 @@ from labs.read.readings.buffer_sweep import (
 from labs.read.readings.bulk_transfer import SETSOCKOPT, SYSCTL, predicted
 from labs.read.runs.run import Run
 from labs.read.study import Study
-from labs.read.theory.bdp import bdp_bytes, line_goodput_bytes_s, utilisation_pct
+from labs.read.theory.bdp import (
+    FOLLOWS_MATHIS,
+    bdp_bytes,
+    line_goodput_bytes_s,
+    mathis_bytes_s,
+    utilisation_pct,
+)
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.mathis import FOLLOWS_MATHIS, mathis_bytes_s
-from labs.read.theory.windows import RATIO_SINCE, receive_window_bytes, series
+from labs.read.theory.kernels import RATIO
+from labs.read.theory.windows import receive_window_bytes
 
 __all__ = ["advice", "mathis_bytes_s", "receive_window_bytes", "to_paste", "utilisation_pct"]
 __all__ += ["as_printed", "buffers_table", "by_client", "guessed_sizes"]
@@ -150,7 +156,7 @@ adv_win_scale = Bars(
     row="adv_win_scale",
     row_name=lambda scale: promised(int(scale)),
     by="kernel",
-    named=lambda name: f"Linux {name}" + " (ignores it)" * (series(name) >= RATIO_SINCE),
+    named=lambda name: f"Linux {name}" + " (ignores it)" * (RATIO.holds(name)),
     marks=(Mark(line_mib_s, "line rate {digits}"),),
 )
 

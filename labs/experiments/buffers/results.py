@@ -9,8 +9,8 @@ from typing import Any
 from labs.drive.result_columns import Note, PartColumn, column, part
 from labs.drive.units import GIB, MIB
 from labs.experiments.buffers.settings import BLOCKS, DISCARD, WGET, Settings
+from labs.read.claims.judge import NOT_SETTLED
 from labs.read.claims.ledger import article_beside, figures_by_column
-from labs.read.claims.rules import NOT_SETTLED
 from labs.read.parse.http_clients import Httping
 from labs.read.readings.bulk_transfer import (
     ADV_WIN_SCALE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labs.read.exercises import exercise
-from labs.read.theory.sawtooth import full_buffer_bdp, reno_utilisation
+from labs.read.theory.queues import full_buffer_bdp, reno_utilisation
 
 
 class Figures(exercise.Figures):

@@ -15,10 +15,14 @@ from labs.read.figures.declaration import in_group
 from labs.read.figures.lines import CONTROLS, Lines, Prediction
 from labs.read.figures.style import BLUE, GREY, ORANGE
 from labs.read.figures.traffic import goodput, latency_against_throughput, queue, windows
-from labs.read.theory.bdp import bdp_bytes
-from labs.read.theory.mathis import losses_per_bdp, mathis_utilisation
-from labs.read.theory.sawtooth import full_buffer_bdp, reno_utilisation
-from labs.read.theory.slow_acks import bandwidth_ratio, clocked_goodput_bytes_s
+from labs.read.theory.bdp import (
+    bandwidth_ratio,
+    bdp_bytes,
+    clocked_goodput_bytes_s,
+    losses_per_bdp,
+    mathis_utilisation,
+)
+from labs.read.theory.queues import full_buffer_bdp, reno_utilisation
 
 if TYPE_CHECKING:
     from labs.read.study import Study

@@ -6,9 +6,8 @@ from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import bytes_per_second
 from labs.experiments.sharing.conditions import Parameters
 from labs.read.exercises import exercise
-from labs.read.theory.bbr_against_loss_based import bbr_share
-from labs.read.theory.buffer_sizing import needed_bdp
-from labs.read.theory.rtt_unfairness import independent, synchronised
+from labs.read.theory.queues import needed_bdp
+from labs.read.theory.sharing import bbr_share, independent, synchronised
 
 P = Parameters()
 PER_S = bytes_per_second(P.bottleneck_mbit) / FRAME_BYTES

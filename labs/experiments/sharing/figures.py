@@ -18,10 +18,8 @@ from labs.read.figures.marks import Mark
 from labs.read.figures.traffic import goodput, latency_against_throughput, phase, queue, windows
 from labs.read.readings.flows import downward, in_steady_state, mean_rtts_ms, sockets
 from labs.read.readings.traffic_prediction import buffer_segments, own_rtt_ms
-from labs.read.theory.bbr_against_loss_based import PROBE_RTT_SEGMENTS, bbr_share
-from labs.read.theory.buffer_sizing import needed_bdp
-from labs.read.theory.fair_queueing import jain
-from labs.read.theory.rtt_unfairness import synchronised
+from labs.read.theory.queues import needed_bdp
+from labs.read.theory.sharing import PROBE_RTT_SEGMENTS, bbr_share, jain, synchronised
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run

@@ -14,9 +14,8 @@ from labs.drive.host_load import HERE
 from labs.read.audit.differences import of_run
 from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import Judge
+from labs.read.claims.judge import FEW, Judge, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.rules import FEW, not_judged
 from labs.read.claims.verdict import HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Witness
 
 NOT_TIME = (

@@ -15,7 +15,7 @@ from labs.drive.result_columns import Note, part
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
 from labs.read.claims.ledger import article_beside
 from labs.read.parse.http_loads import Load, intended_us
-from labs.read.parse.server_report import ServerReport, Setting
+from labs.read.parse.reports import ServerReport, Setting
 from labs.read.readings.run_results import RunResults, from_run, hidden, hidden_column, settings_as
 from labs.read.runs import raw_files
 from labs.read.runs.raw_files import INTERRUPTS, KNOBS, SERVER, SOFTIRQS, SWITCHES, VEGETA, Reader

@@ -31,12 +31,13 @@ from labs.read.readings.bulk_transfer import HOST_OF
 from labs.read.runs.run import Run
 from labs.read.study import Study
 from labs.read.theory.bdp import bdp_bytes
-from labs.read.theory.old_socket_buffers import (
+from labs.read.theory.kernels import series
+from labs.read.theory.windows import (
     connected_send_bytes,
+    granted_bytes,
     granted_send_bytes,
     smallest_bytes,
 )
-from labs.read.theory.windows import granted_bytes, series
 
 __all__ = ["connected_send_bytes", "granted_bytes", "granted_send_bytes", "smallest_bytes"]
 """What is not defined here."""

@@ -35,7 +35,7 @@ from labs.read.stats.arrivals import Arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk import transfer
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.receive_window import TIMESTAMP_BYTES
+from labs.read.theory.receiver import TIMESTAMP_BYTES
 
 SMALLEST_BYTES = 16 * KIB
 """The smallest granted buffer of the points at which the model was tested."""

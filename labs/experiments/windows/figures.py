@@ -15,8 +15,8 @@ from labs.drive.result_columns import values_of
 from labs.errors import BadInput
 from labs.experiments.windows.conditions import Parameters
 from labs.experiments.windows.results import Results, article, packets
+from labs.read.claims.formulas import describe as sentence
 from labs.read.claims.ledger import has_articles_parameters
-from labs.read.claims.sentences import describe as sentence
 from labs.read.display.beside import Printed, last_match, results_of, same_packets
 from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import heading, in_digits
@@ -31,7 +31,8 @@ from labs.read.figures.style import BLACK, BLUE, GREEN, GREY, GRID, ORANGE, PURP
 from labs.read.readings.receive_queue import DROPS, RECEIVER, parts, printed_drops
 from labs.read.runs.run import Run
 from labs.read.study import Study
-from labs.read.theory.windows import granted_bytes, series
+from labs.read.theory.kernels import series
+from labs.read.theory.windows import granted_bytes
 
 __all__ = ["granted_bytes", "same_packets"]
 

@@ -28,10 +28,9 @@ from labs.read.readings.run_results import (
     size,
 )
 from labs.read.runs.run import Run
-from labs.read.theory.receive_window import Setup
-from labs.read.theory.receive_window_kernels import rules
-from labs.read.theory.receive_window_steps import Read
-from labs.read.theory.windows import RATIO_SINCE, series
+from labs.read.theory.kernels import RATIO, WHOLE_FIRST_WINDOW
+from labs.read.theory.receiver import LARGEST_UNSCALED, LISTENS, Setup
+from labs.read.theory.receiver_steps import Read
 
 article = partial(article_beside, __file__)
 PROGRAM_S = 5.0
@@ -83,12 +82,19 @@ def granted(run: Run) -> Iterator[Note]:
 @lru_cache(maxsize=KEPT_TABLES)
 def packets(run: Run) -> DataFrame:
     """One row per data segment that arrived, with the columns of `receive_queue.observed` and of
-    `receive_queue.simulated`."""
+    `receive_queue.simulated`.
+
+    On machines the device's driver determines the memory of a segment, which is taken from the
+    first sample. In virtual time the kernel's own rule determines it.
+    """
     is_loopback = run.settings_as(Settings).path == LOOPBACK
     segments, table = queue.observed(run, return_ns(run))
-    setup = setup_of(run, segments, table)
+    setup = setup_of(run, segments)
+    head = None if run.is_virtual else queue.head_bytes(table)
     until_ns = int(segments["time_ns"].max()) - return_ns(run)
-    predicted = queue.simulated(table, setup, reads_of(run), until_ns, on_loopback=is_loopback)
+    predicted = queue.simulated(
+        table, setup, reads_of(run), until_ns, head=head, on_loopback=is_loopback
+    )
     return table.join(predicted)
 
 
@@ -102,31 +108,27 @@ def return_ns(run: Run) -> int:
     return round(run.condition_asked.link.delay_ms / 2 * 1e6) + SPACING_NS
 
 
-def setup_of(run: Run, segments: DataFrame, table: DataFrame) -> Setup:
-    """The receiver before data arrives: its settings, and what its SYN-ACK announced.
-
-    On machines the device's driver determines the memory of a segment, which is taken from the
-    first sample. In virtual time the kernel's own rule determines it.
-    """
+def setup_of(run: Run, segments: DataFrame) -> Setup:
+    """The receiver, which listens: its settings, and what its SYN-ACK announced."""
     settings = run.settings_as(Settings)
     syn = queue.syn_of_receiver(segments)
     granted = samples_of(run)[0].rcvbuf
     rmem = [int(word) for word in run.sysctl(RECEIVER, "net.ipv4.tcp_rmem").split()]
     set_on = settings.set_rcvbuf if settings.rcvbuf_kib else ""
     return Setup(
-        rules=rules(run.kernel.release),
-        listen_rcvbuf_bytes=granted if set_on == LISTEN else rmem[1],
-        listen_locked=set_on == LISTEN,
+        kernel=run.kernel.release,
+        role=LISTENS,
+        rcvbuf_bytes=granted if set_on == LISTEN else rmem[1],
+        locked=set_on == LISTEN,
         accept_rcvbuf_bytes=granted if set_on == ACCEPT else None,
         mss_bytes=int(syn["mss"].iloc[0]),
         timestamps=bool((syn["tsval"] >= 0).iloc[0]),
         adv_win_scale=int(run.sysctl(RECEIVER, "net.ipv4.tcp_adv_win_scale")),
         rmem_max_bytes=rmem[2],
-        core_rmem_max_bytes=int(run.sysctl(RECEIVER, "net.core.rmem_max")),
+        core_max_bytes=int(run.sysctl(RECEIVER, "net.core.rmem_max")),
         initrwnd_segments=settings.initrwnd,
         quickack=settings.quickack,
         window_clamp_bytes=(settings.window_clamp_kib or 0) * KIB,
-        head_bytes=None if run.is_virtual else queue.head_bytes(table),
         rtt_ms=run.condition_asked.link.delay_ms,
         hz=run.kernel.hz or HZ,
     )
@@ -424,10 +426,11 @@ class Results(RunResults):
     def lab_notes(self) -> Iterator[Note]:
         """Settings that the kernel ignores or limits."""
         settings, kernel = self.settings, self.run.kernel.release
-        if settings.adv_win_scale != 1 and series(kernel) >= RATIO_SINCE:
+        if settings.adv_win_scale != 1 and RATIO.holds(kernel):
             yield Note("scale_ignored", f"Linux {kernel} ignores tcp_adv_win_scale")
-        limit_bytes = rules(kernel).initial_limit_bytes
-        if settings.initrwnd * settings.mss_bytes > limit_bytes and self.run.condition != PATCHED:
+        limited = settings.initrwnd * settings.mss_bytes > LARGEST_UNSCALED
+        limited &= not WHOLE_FIRST_WINDOW.holds(kernel)
+        if limited and self.run.condition != PATCHED:
             text = f"Linux {kernel} limits the first window to 64 KiB: initrwnd can only reduce it"
             yield Note("initrwnd_limited", text)
         yield from granted(self.run)

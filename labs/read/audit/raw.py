@@ -3,26 +3,25 @@ everything else the reason why it is unknown."""
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 
 from labs.errors import BadInput, Damaged
 
 SCHEMA = 1
 NO_FILE = "No such file or directory"
+NOT_INSTALLED = 127
 SYSCTL = "/proc/sys/"
 PREFIXES = ("net.core.", "net.ipv4.tcp_")
 """How the names of the sysctls begin that are compared with their defaults."""
 SHOWN_REASON = 120
-FACTS: dict[str, type | tuple[type, ...]] = {
+FACTS: Mapping[str, type] = {
     "root": bool,
     "cpus": int,
     "page_bytes": int,
-    "monotonic_resolution_ns": int,
-    "synchronised": (bool, type(None)),
     "daemons": list,
     "devices": list,
 }
@@ -40,50 +39,43 @@ class Raw:
     or could not be read."""
 
     files: Mapping[str, str]
-    each: Mapping[str, Mapping[str, tuple[str, ...]]]
     refused: Mapping[str, str]
     outputs: Mapping[tuple[str, ...], tuple[int, str, str]]
     config: str
     fresh: Mapping[str, str]
     fresh_read_only: frozenset[str]
     fresh_error: str
-    facts: Mapping[str, Any]
+    root: bool
+    cpus: int
+    page_bytes: int
+    daemons: tuple[str, ...]
+    devices: tuple[str, ...]
 
     def text(self, path: str) -> str:
         """The content of a file, without white space around it."""
         if path in self.files:
             return self.files[path].strip()
-        raise Unknown(self._why(path))
-
-    def number(self, path: str) -> int:
-        """The content of a file that holds one number."""
-        return whole(self.text(path), path)
-
-    def _why(self, path: str) -> str:
         reason = self.refused.get(path, NO_FILE)
         if reason == NO_FILE:
-            return f"this machine has no {path}"
+            raise Unknown(f"this machine has no {path}")
         if reason == "Permission denied":
-            return f"only root can read {path}"
-        return f"{path} cannot be read: {reason}"
+            raise Unknown(f"only root can read {path}")
+        raise Unknown(f"{path} cannot be read: {reason}")
 
-    def by_name(self, pattern: str, part: int = -2) -> dict[str, str]:
-        """What each of several CPUs, queues or nodes has in a file, by the name in its path."""
-        texts = {
-            PurePosixPath(path).parts[part]: text
-            for text, paths in self.each.get(pattern, {}).items()
-            for path in paths
-        }
-        if not texts:
-            raise Unknown(f"this machine has no {pattern.replace('[0-9]*', 'N')}")
-        return dict(sorted(texts.items(), key=lambda entry: natural(entry[0])))
+    def matching(self, pattern: str) -> dict[str, str]:
+        """The files that match a pattern, cpu2 before cpu10."""
+        paths = fnmatch.filter(self.files, pattern)
+        return {path: self.text(path) for path in sorted(paths, key=lambda path: (len(path), path))}
 
-    def common(self, pattern: str, part: int = -2) -> str:
-        """One text if all have the same; otherwise each, with the names that have it."""
-        texts = self.by_name(pattern, part)
+    def common(self, pattern: str) -> str:
+        """One text if all files that match have the same; otherwise each, with the names of the
+        CPUs or queues that have it."""
+        place = next(i for i, part in enumerate(pattern.split("/")) if "*" in part)
         names: dict[str, list[str]] = {}
-        for name, text in texts.items():
-            names.setdefault(text, []).append(name)
+        for path, text in self.matching(pattern).items():
+            names.setdefault(text, []).append(path.split("/")[place])
+        if not names:
+            raise Unknown(f"this machine has no {pattern.replace('[0-9]*', 'N')}")
         if len(names) == 1:
             return next(iter(names))
         return "; ".join(f"{', '.join(some)}: {text}" for text, some in names.items())
@@ -93,11 +85,10 @@ class Raw:
         if argv not in self.outputs:
             raise Unknown(f"`{' '.join(argv)}` was not started")
         code, out, err = self.outputs[argv]
+        if code == NOT_INSTALLED:
+            raise Unknown(f"{argv[0]} is not installed")
         if code:
-            lines = [line.strip() for line in err.splitlines() if line.strip()]
-            reason = lines[0][:SHOWN_REASON] if lines else f"exit code {code}"
-            if code == 127:
-                raise Unknown(f"{argv[0]} is not installed")
+            reason = err.strip().partition("\n")[0][:SHOWN_REASON] or f"exit code {code}"
             raise Unknown(f"`{' '.join(argv)}`: {reason}")
         return out
 
@@ -108,28 +99,14 @@ class Raw:
         match = re.search(rf"^CONFIG_{name}=(.*)$", self.config, re.MULTILINE)
         return match[1].strip('"') if match else "n"
 
-    def boot_word(self, name: str) -> str:
-        """A word of the kernel's command line with its value; empty if it was not given."""
+    def boot_words(self, *names: str) -> str:
+        """The words of the kernel's command line that begin with these names."""
         words = self.text("/proc/cmdline").split()
-        return next((word for word in words if word.partition("=")[0] == name), "")
-
-    def fact(self, name: str) -> Any:
-        fact = self.facts.get(name)
-        if fact is None:
-            raise Unknown(f"{name} could not be determined")
-        return fact
-
-    @property
-    def root(self) -> bool:
-        return bool(self.facts["root"])
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        return tuple(self.facts["devices"])
+        return " ".join(word for word in words if word.partition("=")[0] in names)
 
     def sysctls(self) -> dict[str, str]:
         """The sysctls of TCP and net.core by name, white space as single blanks."""
-        texts = {sysctl_name(path): squeezed(text) for path, text in self.files.items()}
+        texts = by_sysctl(self.files)
         return {name: text for name, text in texts.items() if name.startswith(PREFIXES)}
 
     @property
@@ -146,18 +123,23 @@ def sysctl_name(path: str) -> str:
     return path.removeprefix(SYSCTL).replace("/", ".")
 
 
-def squeezed(text: str) -> str:
-    return " ".join(text.split())
+def by_sysctl(files: Mapping[str, str]) -> dict[str, str]:
+    return {sysctl_name(path): " ".join(text.split()) for path, text in files.items()}
 
 
-def natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts cpu2 before cpu10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+def line_of(text: str, name: str, source: str) -> str:
+    """The value of the line `name: value` of a file or of what a tool prints."""
+    match = re.search(rf"^[ \t]*{re.escape(name)}[ \t]*:[ \t]*(.*)$", text, re.MULTILINE)
+    if match is None:
+        raise Unknown(f"{source} has no line {name}")
+    if match[1].strip() in ("", "n/a"):
+        raise Unknown(f"{source} does not report {name}")
+    return match[1].strip()
 
 
-def whole(text: str, what: str) -> int:
+def number(text: str) -> int:
     if re.fullmatch(r"-?\d{1,20}", text, re.ASCII) is None:
-        raise Unknown(f"{what} is {text[:40]!r}, which is no number")
+        raise Unknown(f"{text[:40]!r} is no number")
     return int(text)
 
 
@@ -169,30 +151,7 @@ def open_raw(collected: object, what: str) -> Raw:
     if collected.get("schema") != SCHEMA:
         raise BadInput(f"{what} has schema {collected.get('schema')!r}. Allowed: {SCHEMA}")
     try:
-        fresh = collected["fresh"]
-        return Raw(
-            files=_texts(collected["files"]),
-            each={
-                str(pattern): {str(text): tuple(map(str, paths)) for text, paths in texts.items()}
-                for pattern, texts in collected["each"].items()
-            },
-            refused=_texts(collected["refused"]),
-            outputs={
-                tuple(map(str, command["argv"])): (
-                    int(command["exit"]),
-                    str(command["out"]),
-                    str(command["err"]),
-                )
-                for command in collected["commands"]
-            },
-            config=str(collected["config"]),
-            fresh={
-                sysctl_name(path): squeezed(text) for path, text in _texts(fresh["files"]).items()
-            },
-            fresh_read_only=frozenset(sysctl_name(str(path)) for path in fresh["read_only"]),
-            fresh_error=str(fresh["error"]),
-            facts=_facts(collected["facts"]),
-        )
+        return _opened(collected)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Damaged(
             f"{what} is not what labs audit collects ({type(error).__name__}: {error}). "
@@ -200,15 +159,31 @@ def open_raw(collected: object, what: str) -> Raw:
         ) from error
 
 
-def _facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts, each of its type; ValueError for another."""
-    for name, kinds in FACTS.items():
-        if not isinstance(facts[name], kinds):
+def _opened(collected: Mapping[str, Any]) -> Raw:
+    each, fresh, facts = collected["each"], collected["fresh"], collected["facts"]
+    for name, kind in FACTS.items():
+        if not isinstance(facts[name], kind):
             raise ValueError(f"{name} is {facts[name]!r}")
-    return {
-        **facts,
-        **{name: [str(entry) for entry in facts[name]] for name in ("daemons", "devices")},
+    shared = {
+        path: text for texts in each.values() for text, paths in texts.items() for path in paths
     }
+    return Raw(
+        files=_texts({**collected["files"], **shared}),
+        refused=_texts(collected["refused"]),
+        outputs={
+            tuple(map(str, run["argv"])): (int(run["exit"]), str(run["out"]), str(run["err"]))
+            for run in collected["commands"]
+        },
+        config=str(collected["config"]),
+        fresh=by_sysctl(_texts(fresh["files"])),
+        fresh_read_only=frozenset(sysctl_name(str(path)) for path in fresh["read_only"]),
+        fresh_error=str(fresh["error"]),
+        root=facts["root"],
+        cpus=facts["cpus"],
+        page_bytes=facts["page_bytes"],
+        daemons=tuple(map(str, facts["daemons"])),
+        devices=tuple(map(str, facts["devices"])),
+    )
 
 
 def _texts(texts: Mapping[str, Any]) -> dict[str, str]:

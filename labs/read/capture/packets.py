@@ -1,27 +1,26 @@
-"""Chosen packets of a capture: opened in scapy, and compared with Wireshark's flags by pyshark.
-
-pyshark starts tshark and reads its output in an event loop. A notebook already runs one, so pyshark
-runs in a thread with another loop.
-"""
+"""Chosen packets of a capture: opened in scapy or pyshark, and what Wireshark's analysis says."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
 import numpy as np
 
 from labs.errors import BadInput, Missing, RunFailed
+from labs.read.capture.headers import Frame
 from labs.read.capture.pcap import OF_NO_PACKET
-from labs.read.capture.reader import Array, Reader, batches, opened
-from labs.read.capture.tcp_marks import MARKS, Marker
+from labs.read.capture.reader import Reader, batches, opened
+from labs.read.capture.tcp_marks import MARKS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,12 +42,9 @@ def needs(what: str, package: str) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """A record of the file; `number` is Wireshark's frame.number, from 1.
+    """A record of the file: `wire_bytes` is the length of the frame, of which `data` may lack the
+    end."""
 
-    `wire_bytes` is the length of the frame, of which `data` may lack the end.
-    """
-
-    number: int
     offset: int
     time_ns: int
     link_type: int
@@ -57,66 +53,53 @@ class Record:
 
 
 class _Records(Reader):
-    def pieces(self) -> Iterator[tuple[int, Array]]:
-        """The number of earlier records, and some records, with the fields of a `Frame`."""
-        before = 0
+    def every(self) -> Iterator[Record]:
         while self._walk():
-            yield before, np.ctypeslib.as_array(self._frames)[: self._last]
-            before += self._last
+            for frame in self._frames[: self._last]:
+                if frame.link != OF_NO_PACKET:
+                    yield self._record(frame)
 
-    def offsets(self, frames: Array) -> Array:
-        """The offsets in the file of some records."""
-        offsets: Array = frames["at"] + self._base
-        return offsets
+    def at(self, offset: int) -> Record | None:
+        """The record that begins at this offset in the file."""
+        while self._walk():
+            places = np.ctypeslib.as_array(self._frames)["at"][: self._last] + self._base
+            for place in np.flatnonzero(places == offset).tolist():
+                return self._record(self._frames[place])
+        return None
 
-    def record(self, number: int, frame: Array) -> Record:
-        begin, end, wire_end, time_ns, link, at = frame.tolist()
-        data = self._buffer[begin:end].tobytes()
-        return Record(number, at + self._base, time_ns, link, data, wire_end - begin)
+    def _record(self, frame: Frame) -> Record:
+        data = self._buffer[frame.begin : frame.end].tobytes()
+        wire_bytes = frame.wire_end - frame.begin
+        return Record(frame.at + self._base, frame.time_ns, frame.link, data, wire_bytes)
 
 
 def every_record(path: str | Path) -> Iterator[Record]:
     """All packets of a file, in order. Raises what `labs.capture.read` raises."""
     with opened(path, None, _Records) as reader:
-        for before, frames in reader.pieces():
-            for place, frame in enumerate(frames):
-                if frame["link"] != OF_NO_PACKET:
-                    yield reader.record(before + place + 1, frame)
+        yield from reader.every()
 
 
-def records(path: str | Path, offsets: list[int]) -> list[Record]:
-    """The records that begin at these offsets, in their order in the file.
-
-    Raises what `labs.capture.read` raises for a file that cannot be read, BadInput for an offset
-    at which no record begins.
-    """
-    wanted = np.unique(np.array(offsets, np.int64))
-    chosen: list[Record] = []
+def record_at(path: str | Path, offset: int) -> Record:
+    """The record that begins at an offset. Raises what `labs.capture.read` raises, BadInput for an
+    offset at which none begins."""
     with opened(path, None, _Records) as reader:
-        for before, frames in reader.pieces():
-            for place in np.flatnonzero(np.isin(reader.offsets(frames), wanted)).tolist():
-                chosen.append(reader.record(before + place + 1, frames[place]))
-            if len(chosen) == len(wanted):
-                return chosen
-    missing = sorted(set(wanted.tolist()) - {record.offset for record in chosen})
+        if (record := reader.at(offset)) is not None:
+            return record
     raise BadInput(
-        f"{path}: no record begins at byte {missing[0]}. Take offsets from the table "
-        "that labs.capture.read returns for this file"
+        f"{path}: no record begins at byte {offset}. Take offsets from the table that "
+        "labs.capture.read returns for this file"
     )
 
 
-def offsets_of(path: str | Path, rows: list[int]) -> list[int]:
-    """The offsets of the records of these rows of the table. BadInput for a missing row."""
-    left, offsets, have = set(rows), {}, 0
+def offset_of(path: str | Path, row: int) -> int:
+    """The offset of the record of a row of the table. BadInput for a missing row."""
+    have = 0
     for batch in batches(path, rows=ROWS_AT_ONCE):
-        for row in sorted(row for row in left if have <= row < have + len(batch)):
-            offsets[row] = int(batch["offset"].iloc[row - have])
-        left -= set(offsets)
+        if have <= row < have + len(batch):
+            return int(batch["offset"].iloc[row - have])
         have += len(batch)
-        if not left:
-            return [offsets[row] for row in rows]
     rows_there = f"rows 0 to {have - 1}" if have else "no rows"
-    raise BadInput(f"{path} has no row {min(left)}. Allowed: {rows_there}")
+    raise BadInput(f"{path} has no row {row}. Allowed: {rows_there}")
 
 
 def packet(path: str | Path, row: int | np.integer[Any] | pd.Series[Any]) -> Packet:
@@ -129,10 +112,9 @@ def packet(path: str | Path, row: int | np.integer[Any] | pd.Series[Any]) -> Pac
     if find_spec("scapy") is None:
         raise Missing(needs("opening a packet", "scapy"))
     if isinstance(row, int | np.integer):
-        offset = offsets_of(path, [int(row)])[0]
+        record = record_at(path, offset_of(path, int(row)))
     else:
-        offset = int(row["offset"])
-    record = records(path, [offset])[0]
+        record = record_at(path, int(row["offset"]))
     for layer in LAYERS:
         import_module(f"scapy.layers.{layer}")
     conf = import_module("scapy.config").conf
@@ -143,148 +125,115 @@ def packet(path: str | Path, row: int | np.integer[Any] | pd.Series[Any]) -> Pac
 
 TIMEOUT_S = 60.0
 MOST_PACKETS = 200
-PREFIX = "analysis_"
-# Fields of Wireshark without a figure of their own.
-HEADINGS = ("analysis_flags",)
+PREFIX = "tcp.analysis."
+EXPERT = "_ws.expert.message"
+HEADING = "tcp.analysis.flags"
+"""A field of Wireshark without a figure of its own."""
 
 
 def wireshark_flags(
-    path: str | Path, rows: Sequence[int], *, timeout_s: float = TIMEOUT_S
+    path: str | Path, frames: Iterable[int], *, timeout_s: float = TIMEOUT_S
 ) -> DataFrame:
-    """Wireshark's flags of some rows of a capture's table, with the marks of this package.
+    """What Wireshark's analysis says of some frames of a capture, one row per frame.
 
-    Columns: `row`, `record` (Wireshark's frame.number), `marks` (ours, see `tcp_marks`)
-    and `wireshark` (its tcp.analysis.* flags) as texts with commas, `expert` (its expert messages,
-    separated by semicolons), and every figure that it calculates, under its own name
-    (`tcp.analysis.ack_rtt`; text, or missing). At most 200 rows; tshark reads the file up to the
-    last of them, 44,000 packets per second, for at most `timeout_s` seconds.
+    Columns: `frame` (frame.number), `wireshark` (its tcp.analysis.* flags, separated by commas),
+    `expert` (its expert messages, separated by semicolons), and every figure that it calculates,
+    under its own name (`tcp.analysis.ack_rtt`; text, or missing). At most 200 frames; tshark reads
+    the file up to the last of them, 44,000 packets per second, for at most `timeout_s` seconds.
 
-    Raises Missing without tshark, BadInput for rows that the capture does not have, RunFailed if
-    tshark takes too long or fails.
+    Raises Missing without tshark, RunFailed if it takes too long or fails.
     """
     from pandas import DataFrame  # noqa: PLC0415  slow to load
 
-    chosen = sorted(set(rows))
+    chosen = sorted(set(frames))
     if not chosen or len(chosen) > MOST_PACKETS:
         raise BadInput(
-            f"{len(chosen)} rows were given. Allowed: 1 to {MOST_PACKETS}. Select some, such as "
-            "table.index[:10]"
+            f"{len(chosen)} frames were given. Allowed: 1 to {MOST_PACKETS}. Select some, such as "
+            'table["frame"][:10]'
         )
-    if find_spec("pyshark") is None:
-        raise Missing(needs("Wireshark's flags", "pyshark"))
+    shown = ElementTree.fromstring(_pdml(path, chosen, timeout_s))
+    return DataFrame(
+        [_line(frame, packet) for frame, packet in zip(chosen, shown.iter("packet"), strict=True)]
+    )
+
+
+def _pdml(path: str | Path, frames: list[int], timeout_s: float) -> str:
+    """What tshark prints of these frames as PDML (XML, one element per field)."""
+    _need_tshark()
+    numbers = ", ".join(map(str, frames))
+    chosen = ("-c", str(frames[-1]), "-Y", f"frame.number in {{{numbers}}}")
+    try:
+        done = subprocess.run(
+            ["tshark", "-n", "-r", str(path), *chosen, "-T", "pdml"],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RunFailed(
+            f"tshark did not finish within {timeout_s:g} s. Select packets nearer to the "
+            "beginning, or set a longer time: wireshark_flags(..., timeout_s=)"
+        ) from error
+    except subprocess.CalledProcessError as error:
+        reason = " ".join(error.stderr.split())[-200:]
+        raise RunFailed(f"tshark could not read {path}: {reason}") from error
+    return done.stdout
+
+
+def _line(frame: int, packet: ElementTree.Element) -> dict[str, object]:
+    fields = [(field.get("name", ""), field.get("show", "")) for field in _of_tcp(packet)]
+    analysis = dict(reversed([each for each in fields if each[0].startswith(PREFIX)]))
+    return {
+        "frame": frame,
+        "wireshark": ", ".join(name for name in MARKS if f"{PREFIX}{name}" in analysis),
+        "expert": "; ".join(text for name, text in fields if name == EXPERT),
+        **{
+            name: figure
+            for name, figure in analysis.items()
+            if name != HEADING and name.removeprefix(PREFIX) not in MARKS
+        },
+    }
+
+
+def _of_tcp(packet: ElementTree.Element) -> Iterator[ElementTree.Element]:
+    tcp = packet.find("proto[@name='tcp']")
+    return iter(()) if tcp is None else tcp.iter("field")
+
+
+def _need_tshark() -> None:
     if which("tshark") is None:
         raise Missing(
             "Wireshark's flags need tshark, which is not installed. "
             "Install it: apt-get install tshark"
         )
-    marks, offsets = _marked(path, chosen)
-    packets = records(path, offsets)
-    fields = _ask(Path(path), [record.number for record in packets], timeout_s)
-    lines = [
-        _line(row, record, marks[row], fields.get(record.number, {}))
-        for row, record in zip(chosen, packets, strict=True)
-    ]
-    table = DataFrame(lines)
-    named = ["row", "record", "marks", "wireshark", "expert"]
-    return table[named + sorted(set(table.columns) - set(named))]
 
 
-def _marked(path: str | Path, rows: list[int]) -> tuple[dict[int, str], list[int]]:
-    """The marks of these rows as words, and the offsets of their records."""
-    marker, have, words, offsets = Marker(), 0, {}, []
-    for batch in batches(path, rows=ROWS_AT_ONCE):
-        bits = marker.bits(batch)
-        for row in (row for row in rows if have <= row < have + len(batch)):
-            words[row] = ", ".join(name for name, bit in MARKS.items() if bits[row - have] & bit)
-            offsets.append(int(batch["offset"].iloc[row - have]))
-        have += len(batch)
-    if len(words) < len(rows):
-        there = f"rows 0 to {have - 1}" if have else "no rows"
-        raise BadInput(f"{path} has no row {min(set(rows) - set(words))}. Allowed: {there}")
-    return words, offsets
+def in_pyshark(path: str | Path, frame: int) -> str:
+    """The TCP header of one frame in pyshark: a line for each field, as Wireshark shows it.
+
+    pyshark needs an event loop of its own, and a notebook already runs one: hence the thread.
+    Raises Missing without pyshark or tshark.
+    """
+    if find_spec("pyshark") is None:
+        raise Missing(needs("a packet as Wireshark shows it", "pyshark"))
+    _need_tshark()
+    with ThreadPoolExecutor(1, "pyshark") as thread:
+        return thread.submit(_opened_in_pyshark, str(path), frame).result()
 
 
-def _line(row: int, record: Record, marked: str, fields: dict[str, str]) -> dict[str, object]:
-    flags = [name for name in fields if name in MARKS]
-    figures = {
-        f"tcp.analysis.{name}": value
-        for name, value in fields.items()
-        if name not in MARKS and name != "expert"
-    }
-    return {
-        "row": row,
-        "record": record.number,
-        "marks": marked,
-        "wireshark": ", ".join(name for name in MARKS if name in flags),
-        "expert": fields.get("expert", ""),
-        **figures,
-    }
-
-
-def _ask(path: Path, numbers: list[int], timeout_s: float) -> dict[int, dict[str, str]]:
-    """Wireshark's fields of these records, from a thread with its own event loop."""
-    answers: dict[int, dict[str, str]] = {}
-    failed: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            _read(path, numbers, timeout_s, answers)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=work, name="pyshark", daemon=True)
-    thread.start()
-    thread.join(timeout_s + 10)
-    if thread.is_alive() or (failed and isinstance(failed[0], TimeoutError)):
-        raise RunFailed(
-            f"tshark did not finish within {timeout_s:g} s. Select packets nearer to the "
-            "beginning, or set a longer time: wireshark_flags(..., timeout_s=)"
-        )
-    if failed:
-        raise RunFailed(
-            f"tshark could not read {path}: {' '.join(str(failed[0]).split())[:200]}"
-        ) from failed[0]
-    return answers
-
-
-def _read(
-    path: Path, numbers: list[int], timeout_s: float, answers: dict[int, dict[str, str]]
-) -> None:
-    pyshark = import_module("pyshark")  # starts its own event loop when imported
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    wanted = ", ".join(map(str, numbers))
+def _opened_in_pyshark(path: str, frame: int) -> str:
+    pyshark = import_module("pyshark")  # starts an event loop when it is imported
+    asyncio.set_event_loop(loop := asyncio.new_event_loop())
     capture = pyshark.FileCapture(
-        str(path),
-        display_filter=f"frame.number in {{{wanted}}}",
-        keep_packets=False,
-        custom_parameters=["-c", str(max(numbers))],
+        path,
+        display_filter=f"frame.number == {frame}",
+        custom_parameters=["-c", str(frame)],
         eventloop=loop,
     )
-
-    def take(packet: Any) -> None:
-        answers[int(packet.number)] = _fields(packet.tcp) if "TCP" in packet else {}
-
-    async def take_all() -> None:
-        await capture.packets_from_tshark(take, close_tshark=False)
-        # Closing kills, and for that polls: whoever asks first learns how the process ended.
-        for process in capture._running_processes:
-            await process.wait()
-
-    try:
-        loop.run_until_complete(asyncio.wait_for(take_all(), timeout_s))
-    finally:
-        capture.close()
-        loop.close()
-
-
-def _fields(tcp: Any) -> dict[str, str]:
-    fields = {
-        name.removeprefix(PREFIX): str(tcp.get_field_value(name))
-        for name in tcp.field_names
-        if name.startswith(PREFIX) and name not in HEADINGS
-    }
-    messages = tcp.get_field("_ws_expert_message")
-    if messages is not None:
-        fields["expert"] = "; ".join(message.get_default_value() for message in messages.all_fields)
-    return fields
+    capture.load_packets()
+    capture.close()
+    loop.close()
+    header = capture[0].tcp
+    fields = [header.get_field(name) for name in header.field_names]
+    return "\n".join(field.showname or field.show for field in fields)

@@ -1,17 +1,34 @@
-"""What a verdict is computed from, by condition: runs and their results, or rows of results."""
+"""What a verdict is computed from, by condition: runs and their results, or rows of results.
+
+The recorded draws of a lab are `draws-LAB.parquet`, an index as `labs batch` writes it, of several
+seeds. Its rows judge claims with chance; the runs themselves are not kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
-from labs.read.claims.judged_runs import JudgedRuns, judged_runs, of_digests
-from labs.read.claims.ledger import in_condition, requested
-from labs.read.claims.verdict import Witness, together
+from labs.drive.condition import Condition
+from labs.drive.parameters.declare import declared
+from labs.errors import Damaged, Missing
+from labs.read.batch_index import Index, read_index
+from labs.read.batch_index_schema import COPY_AGAIN, MADE, beside
+from labs.read.claims.ledger import parameter as parameter_of
+from labs.read.claims.ledger import requested
+from labs.read.claims.verdict import (
+    JudgedRuns,
+    Witness,
+    but_how_much,
+    judged_runs,
+    of_digests,
+    together,
+)
 from labs.read.display.provenance import asked_of
-from labs.read.lab import Lab
+from labs.read.lab import BESIDE_RESULTS, Lab
+from labs.read.runs import recorded
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Interval, of_ratio, repeated
 
@@ -131,10 +148,9 @@ class Evidence:
     def parameter(self, name: str, parameter: str) -> float | str | None:
         """A parameter of the lab as requested of a condition; None if it does not have it. What is
         neither of the link nor a setting, the function `parameter` of the lab's results gives."""
-        value = in_condition(self.row(name)["asked"], parameter)
-        if value is not None or self._of_lab is None or name not in self.runs:
-            return value
-        return self._of_lab(self.runs[name], parameter)
+        if name in self.runs:
+            return parameter_of(self.runs[name], parameter, self._of_lab)
+        return requested(self.row(name)["asked"]).get(parameter)
 
     @cached_property
     def _of_lab(self) -> Callable[[Run, str], float | str | None] | None:
@@ -158,3 +174,60 @@ class Evidence:
         """The testbed and the kernel of these runs; None without runs."""
         rows = [self.row(name) for name in names]
         return together(Witness(row["testbed"], str(row["kernel"])) for row in rows)
+
+
+def recorded_draws(
+    lab: Lab, name: str = "", of: Collection[str] | None = None
+) -> Iterable[Evidence]:
+    """The recorded draws of a lab: all of them, or those of the conditions and kernels of which a
+    draw is a run with one of these digests. None without recorded data, or without pyarrow."""
+    try:
+        path = recorded.folder() / f"draws-{lab.name}.parquet"
+        index = read_index(path) if path.is_file() else None
+    except Missing:
+        return []
+    if index is None:
+        return []
+    if index.head.lab != lab.name:
+        raise Damaged(f"{path} is an index of {index.head.lab}, not of {lab.name}. {COPY_AGAIN}")
+    return list(_draws(lab, index, name, of))
+
+
+def _draws(lab: Lab, index: Index, name: str, of: Collection[str] | None) -> Iterable[Evidence]:
+    made = [row for row in index.rows.to_pylist() if row["status"] == MADE]
+    release, testbed = beside("kernel", lab.Parameters), beside("testbed", lab.Parameters)
+
+    def parameters(row: Row) -> dict[str, Any]:
+        return {name: row[name] for name in index.parameters}
+
+    def place(row: Row) -> tuple[object, ...]:
+        how = but_how_much(parameters(row) | {"seed": None})
+        return row[testbed], row[release], *how.values()
+
+    named = {(place(row), row["condition"]) for row in made if of is None or row["digest"] in of}
+    draws: dict[tuple[object, ...], list[Row]] = {}
+    for row in made:
+        if (place(row), row["condition"]) in named:
+            draws.setdefault((*place(row), row["seed"]), []).append(row)
+    for rows in draws.values():
+        results = {row["condition"]: _results(lab, row) for row in rows}
+        yield Evidence(lab, {}, (), parameters(rows[0]), name, results, index.path.name)
+
+
+def _results(lab: Lab, row: Row) -> Row:
+    """The columns of results and facts of a row under the names that they have in a run."""
+    columns = {name: beside(name, lab.Parameters) for name in (*lab.columns, *BESIDE_RESULTS)}
+    results = {name: row[column] for name, column in columns.items() if column in row}
+    return {**results, "seed": row["seed"], "asked": _condition(lab, row)}
+
+
+def _condition(lab: Lab, row: Row) -> Condition:
+    """The condition of a row as requested, computed from its parameters; the same for each seed."""
+    names = declared(lab.Parameters).keys() - {"seed", "only"}
+    given = {name: row[name] for name in names if row.get(name) is not None}
+    (asked,) = (
+        condition
+        for condition in lab.conditions(lab.Parameters(**given, only=row["condition"]))
+        if condition.name == row["condition"]
+    )
+    return asked

@@ -11,9 +11,9 @@
       figure_parameters           further ones that a single figure depends on, by its name
       requires                    by condition: columns of its results, and the values they may have
       column                      judged by a column of its condition's results; or
-      rule                        by a rule over columns of conditions (labs.read.claims.rules); or
+      rule                        by a rule over columns of conditions (labs.read.claims.judge); or
       judge                       by the judging function of this name
-      because, because_not        the reason as a sentence (labs.read.claims.sentences), if the
+      because, because_not        the reason as a sentence (labs.read.claims.formulas), if the
                                   claim holds, and otherwise
       beside                      further conditions that the rule and the sentences may name
       arguments                   figures that the judging function takes, or that formulas name
@@ -44,8 +44,7 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.parameters.declare import unknown
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import BadInput, Damaged
-from labs.read.claims.formulas import Formula, parse
-from labs.read.claims.sentences import check
+from labs.read.claims.formulas import Formula, check, parse
 from labs.read.display.format import printable
 from labs.read.json_schema import objection
 
@@ -76,13 +75,13 @@ Figure = float | str | Mapping[str, float | str]
 Value = float | str | None
 OwnParameter = Callable[["Run", str], Value]
 """The value of a parameter that is neither of the link nor a setting, by the lab; else None."""
-Formulas = str | Mapping[str, str]
-"""One formula, or several by the names of the figures."""
+Formulas = Mapping[str, str]
+"""Formulas by the names of the figures; one alone has the empty name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """How a claim is judged; the docstring of `labs.read.claims.rules` says what each field means.
+    """How a claim is judged; the docstring of `labs.read.claims.judge` says what each field means.
 
     `comparisons` are those of the kinds `all` and `each`.
     """
@@ -106,7 +105,7 @@ class Rule:
     @property
     def formulas(self) -> Iterator[str]:
         for table in (self.figures, self.predicted, self.names, self.happens, self.by_source):
-            yield from by_name(table).values()
+            yield from table.values()
         for tests in (self.comparisons, self.wrong_unless, self.right_number):
             yield from tests
         yield from (*self.needs, *self.judged_if, *filter(None, [self.factor]))
@@ -131,7 +130,7 @@ class Claim:
     parameters: Sequence[str] = ()
     figure_parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)
     requires: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    column: Formulas | None = None
+    columns: Formulas = field(default_factory=dict)
     rule: Rule | None = None
     because: str = ""
     because_not: str = ""
@@ -180,11 +179,6 @@ class Claim:
         return {**self.arguments, "allowed": self.allowed, "expected": self.expected, **expected}
 
     @property
-    def columns(self) -> Mapping[str, str]:
-        """The columns of the results by the names of the figures; one alone has the empty name."""
-        return {} if self.column is None else by_name(self.column)
-
-    @property
     def needed(self) -> Sequence[str]:
         """The conditions that are judged, and those whose results are required."""
         return list(dict.fromkeys((*self.conditions, *self.requires)))
@@ -200,7 +194,7 @@ class Claim:
         rule = self.rule and replace(
             self.rule, figures=rest(self.rule.figures), predicted=rest(self.rule.predicted)
         )
-        return replace(self, expected=rest(self.expected), column=rest(self.column), rule=rule)
+        return replace(self, expected=rest(self.expected), columns=rest(self.columns), rule=rule)
 
     @property
     def references(self) -> Iterable[str]:
@@ -208,7 +202,7 @@ class Claim:
         names, formulas = {*NAMED, *self.given, *self.figures}, list[Formula]()
         sentences = [self.because, self.because_not]
         if self.rule is not None:
-            names |= {*by_name(self.rule.figures), *self.rule.happens, *self.rule.names}
+            names |= {*self.rule.figures, *self.rule.happens, *self.rule.names}
             formulas += map(parse, self.rule.formulas)
             sentences += self.rule.reasons
         for sentence in sentences:
@@ -275,8 +269,7 @@ def _content(path: Path) -> dict[str, Any]:
         if max(map(len, text.splitlines()), default=0) > LONGEST_LINE:
             raise ValueError(f"it has a line of more than {LONGEST_LINE:,} characters. Break it")
         content = tomllib.loads(text)
-        for part in _parts(content):
-            _check_part(part)
+        _check_parts(content)
         return content
     except Damaged as error:
         raise BadInput(f"{path.name} is not a ledger: {error}") from error
@@ -286,18 +279,12 @@ def _content(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path.name}: it is nested too deeply. {ALLOWED}") from None
 
 
-def _parts(value: Any) -> Iterator[Any]:
-    """The names, texts and numbers in a value, however deep."""
-    for part in (*value, *value.values()) if isinstance(value, dict) else value:
-        if isinstance(part, dict | list):
-            yield from _parts(part)
-        else:
-            yield part
-
-
-def _check_part(part: object) -> None:
-    """ValueError for what TOML can say and nothing here can use: numbers that are not finite or
-    beyond all measure, and characters that are not printed."""
+def _check_parts(part: Any) -> None:
+    """ValueError for what TOML can say and nothing here can use, however deep: numbers that are not
+    finite or beyond all measure, and characters that are not printed."""
+    if isinstance(part, dict | list):
+        for inner in (*part, *part.values()) if isinstance(part, dict) else part:
+            _check_parts(inner)
     if isinstance(part, str) and not part.isprintable():
         what = printable(part)[:SHOWN]
         raise ValueError(f"{what} has a control character. Allowed: printable text in one line")
@@ -333,9 +320,10 @@ def _claim(file: str, entry: Mapping[str, Any], parameters: Mapping[str, Any]) -
             "figure_parameters": {
                 figure: _parameters(names, parameters) for figure, names in of_figures.items()
             },
+            "columns": by_name(entry["column"]) if "column" in entry else {},
             "rule": _rule(entry["rule"]) if "rule" in entry else None,
         }
-        claim = Claim(**{**entry, **changed})
+        claim = Claim(**{name: entry[name] for name in entry if name != "column"} | changed)
         _check_figures(claim)
         _check_references(claim)
     except BadInput as error:
@@ -348,9 +336,10 @@ def _rule(declared: Mapping[str, Any]) -> Rule:
     figures."""
     kind = next(name for name in (*TESTS, *COMPARED, "shown") if name in declared)
     rest = {name: value for name, value in declared.items() if name not in (kind, "measured")}
+    rest |= {name: by_name(rest[name]) for name in ("predicted", "by_source") if name in rest}
     if kind not in TESTS:
-        return Rule(kind=kind, figures=declared[kind], **rest)
-    figures = declared.get("measured", {})
+        return Rule(kind=kind, figures=by_name(declared[kind]), **rest)
+    figures = by_name(declared.get("measured", {}))
     return Rule(kind=kind, figures=figures, comparisons=declared[kind], **{"degree": False, **rest})
 
 
@@ -373,11 +362,11 @@ def _check_figures(claim: Claim) -> None:
     figures, rule = claim.figures, claim.rule
     for figure in (*claim.figure_parameters, *claim.shown):
         _check_name(figure, figures, "figure")
-    if claim.column is not None and claim.columns.keys() != figures.keys():
+    if claim.columns and claim.columns.keys() != figures.keys():
         raise BadInput("expected and column must name the same figures")
-    if claim.column is not None and not claim.hardware and 0 in figures.values():
+    if claim.columns and not claim.hardware and 0 in figures.values():
         raise BadInput("expected is 0, for which no tolerance in % is possible. Name a judge")
-    if rule is not None and rule.kind in COMPARED and figures.keys() - by_name(rule.figures):
+    if rule is not None and rule.kind in COMPARED and figures.keys() - rule.figures:
         raise BadInput("rule must name the figures of expected")
 
 
@@ -447,13 +436,8 @@ def article_beside(module: str) -> Article:
 
 def parameter(run: Run, name: str, of_lab: OwnParameter | None = None) -> Value:
     """The value of a lab parameter that a run was requested with; None if it does not say it."""
-    value = in_condition(run.condition_asked, name)
+    value: Value = requested(run.condition_asked).get(name)
     return of_lab(run, name) if value is None and of_lab is not None else value
-
-
-def in_condition(condition: Condition, name: str) -> Value:
-    """The value of a parameter of the link or of the settings; None if it is none of them."""
-    return requested(condition).get(name)
 
 
 def requested(condition: Condition) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from labs.read.claims.verdict import Witness
 from labs.read.display.format import few, figures_in_words, printable
 from labs.read.json_schema import objection
 from labs.read.runs.compare import Change
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 SCHEMA = Path(__file__).with_name("verdicts.schema.json")
 MOST_BYTES = 64 << 20

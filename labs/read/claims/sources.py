@@ -13,15 +13,11 @@ from pathlib import Path
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import StudyFile
 from labs.errors import BadInput, Missing
-from labs.read.claims.composition import composed
-from labs.read.claims.draw_index import recorded_draws
-from labs.read.claims.draws import chance_of, of_draws
-from labs.read.claims.evidence import Evidence, seed_of_study
-from labs.read.claims.judge import judge, judges_of, unlike_the_article
-from labs.read.claims.judged_runs import but_how_much
+from labs.read.claims.composition import chance_of, composed, of_draws
+from labs.read.claims.evidence import Evidence, recorded_draws, seed_of_study
+from labs.read.claims.judge import check_columns, judge, judges_of, unlike_the_article
 from labs.read.claims.ledger import Claim, read
-from labs.read.claims.rules import check_columns
-from labs.read.claims.verdict import Verdict, Witness
+from labs.read.claims.verdict import Verdict, Witness, but_how_much
 from labs.read.lab import Lab
 from labs.read.runs import recorded
 from labs.read.runs.archive import is_packed, is_run, runs_folder, study_files
@@ -30,7 +26,7 @@ from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 from labs.read.stats.repetitions import in_the_middle
 from labs.read.stats.testbed_comparison import ConditionComparison, compare_every
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 
 @dataclass(frozen=True)
@@ -172,7 +168,7 @@ def _compared(
         ]
         for verdict in (first, second)
     ]
-    return compare_every(lab, *sides)[0] if all(sides) else ()
+    return compare_every(lab, *sides).rows if all(sides) else ()
 
 
 def sources_of(lab: Lab, where: Path, name: str = "") -> tuple[Source, ...]:

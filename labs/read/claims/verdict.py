@@ -7,15 +7,182 @@ One judging function gives a verdict on the runs of one testbed and one kernel s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from labs.read.claims.figures import describe_with_range, reduced
-from labs.read.claims.judged_runs import JudgedRuns
-from labs.read.claims.ledger import Figure, has_number, tolerance_in_words
-from labs.read.display.format import figures_in_words
-from labs.read.theory.windows import series
+from labs.drive.record.seal import canonical, digest
+from labs.read.claims.ledger import Figure, as_figure, by_name, has_number, tolerance_in_words
+from labs.read.display.format import counted, figures_in_words, printable
+from labs.read.runs.archive import origin
+from labs.read.runs.run import Run
+from labs.read.theory.kernels import series
+
+Range = tuple[Figure | None, Figure | None]
+"""From a lower to an upper figure."""
+ALIKE_PCT = 5.0
+"""How far figures are apart that are shown as one."""
+
+
+def _are_numbers(values: Sequence[object]) -> bool:
+    return all(isinstance(value, int | float) for value in values)
+
+
+def reduced(by: Callable[[list[float]], float], figures: Sequence[Figure | None]) -> Figure | None:
+    """Several figures as one, name by name; without a text that is not the same in all."""
+    every = [by_name(figure) for figure in figures]
+    result = {}
+    for name in every[0]:
+        values: list[Any] = [figure.get(name) for figure in every]
+        if _are_numbers(values):
+            result[name] = by(list(map(float, values)))
+        elif len(set(values)) == 1:
+            result[name] = values[0]
+    return as_figure(result)
+
+
+def alike(
+    first: Figure | None, second: Figure | None, expected: Figure | None = None, spare: float = 0.0
+) -> bool:
+    """Whether two figures are so close, compared with the largest of them and of the article's,
+    that one stands for both; `spare` apart they always are, and nothing is like anything. Of
+    several figures those with the same name are compared."""
+
+    def close(*values: Any) -> bool:
+        numbers = [value for value in values if isinstance(value, int | float)]
+        if not _are_numbers(values[:2]):
+            return bool(values[0] == values[1])
+        most: float = max(spare, ALIKE_PCT / 100 * max(map(abs, numbers)))
+        return bool(abs(values[0] - values[1]) <= most)
+
+    if first is None or second is None:
+        return True
+    one_side, other, wanted = by_name(first), by_name(second), by_name(expected)
+    common = one_side.keys() & other.keys()
+    return all(close(one_side[name], other[name], wanted.get(name)) for name in common)
+
+
+def overlap(first: Range, second: Range) -> bool:
+    """Whether two ranges have a value in common; of several figures, each of them."""
+    (low, high), (least, most) = (map(by_name, ends) for ends in (first, second))
+    common = low.keys() & least.keys()
+    return not any(
+        _above(low[name], most[name]) or _above(least[name], high[name]) for name in common
+    )
+
+
+def _above(first: Any, second: Any) -> bool:
+    """Whether a number is above another, or a text is another one."""
+    return bool(first > second if _are_numbers((first, second)) else first != second)
+
+
+def describe_with_range(middle: Figure, ends: Range, count: int) -> str:
+    """The median of draws with their range: `0.79 (0.74 to 0.81, 5 draws)`."""
+    low, high = map(by_name, ends)
+    spans = {name: _span(low[name], high[name]) for name in low}
+    if not isinstance(middle, Mapping):
+        told = ", ".join(filter(None, [spans[""], counted(count, "draw")]))
+        return f"{figures_in_words(middle)} ({told})"
+    each = [
+        f"{printable(name)}: {figures_in_words(value)}{spans[name] and f' ({spans[name]})'}"
+        for name, value in middle.items()
+    ]
+    return f"{', '.join(each)} ({counted(count, 'draw')})"
+
+
+def _span(low: Figure, high: Figure) -> str:
+    """`0.74 to 0.81`; empty if both are the same in words."""
+    ends = [figures_in_words(low), figures_in_words(high)]
+    return " to ".join(ends) if ends[0] != ends[1] else ""
+
+
+HOW_MUCH = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
+"""Parameters that say how much is run, and not how: studies that differ in nothing else belong
+together."""
+PERFORMED_BY = ("kernels", "code", "tools")
+DIGITS = 12
+"""Of a digest: as many as the name of a run has of its key."""
+
+
+@dataclass(frozen=True)
+class JudgedRuns:
+    """The runs of one testbed and one kernel series.
+
+    `conditions` has, by condition, the digest of its runs; two sides with equal digests have runs
+    that are the same byte for byte. `kernels`, `code` and `tools` are the digests of what performed
+    them, `parameters` those of their study, `files` the packed files that contain them.
+    """
+
+    lab: str
+    count: int
+    conditions: Mapping[str, str]
+    parameters: Mapping[str, object]
+    kernels: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The identity of the runs as plain data; where they are kept is not part of it."""
+        plain = {"count": self.count, "conditions": dict(self.conditions)}
+        return plain | {name: list(getattr(self, name)) for name in PERFORMED_BY}
+
+
+def judged_runs(runs: Iterable[Run], parameters: Mapping[str, object]) -> JudgedRuns | None:
+    """What identifies these runs of one study; None without runs."""
+    every = list(runs)
+    if not every:
+        return None
+    by_condition: dict[str, list[str]] = {}
+    for run in every:
+        by_condition.setdefault(run.condition, []).append(run.digest)
+    inputs = [run.inputs for run in every]
+    return replace(
+        of_digests(every[0].lab, by_condition, parameters, ""),
+        kernels=_distinct(of_run["kernel"] for of_run in inputs),
+        code=_distinct(of_run.get("code") for of_run in inputs),
+        tools=_distinct((of_run.get("tools"), of_run.get("libraries")) for of_run in inputs),
+        files=tuple(dict.fromkeys(origin(run.path).name for run in every)),
+    )
+
+
+def of_digests(
+    lab: str, digests: Mapping[str, Sequence[str]], parameters: Mapping[str, object], file: str
+) -> JudgedRuns:
+    """What identifies runs of which only the digests are kept, in a file."""
+    conditions = {name: _digest(sorted(some)) for name, some in digests.items()}
+    count = sum(map(len, digests.values()))
+    return JudgedRuns(lab, count, conditions, parameters, files=(file,))
+
+
+def of_several(every: Sequence[JudgedRuns]) -> JudgedRuns | None:
+    """What identifies the runs of several draws on one kernel; None without any."""
+    if len(every) < 2:
+        return every[0] if every else None
+    digests: dict[str, list[str]] = {}
+    for name, runs in [pair for judged in every for pair in judged.conditions.items()]:
+        digests.setdefault(name, []).append(runs)
+    joined: dict[str, Any] = {
+        part: tuple(sorted({name for judged in every for name in getattr(judged, part)}))
+        for part in (*PERFORMED_BY, "files")
+    }
+    conditions = {name: _digest(sorted(some)) for name, some in digests.items()}
+    count = sum(judged.count for judged in every)
+    return replace(every[0], count=count, conditions=conditions, **joined)
+
+
+def but_how_much(parameters: Mapping[str, object]) -> dict[str, object]:
+    """The parameters that are equal in studies whose runs are judged together."""
+    return {name: value for name, value in parameters.items() if name not in HOW_MUCH}
+
+
+def _digest(of: object) -> str:
+    return digest(canonical(of))[:DIGITS]
+
+
+def _distinct(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(sorted({_digest(value) for value in values}))
+
 
 HOLDS = "holds"
 DIFFERS = "differs"

@@ -1,4 +1,4 @@
-"""Advice on buffers in words: sizes, limits, memory, and sysctl lines to paste."""
+"""An advice on buffers as text, as lines to paste, as plain data, and as a table by kernel."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from labs.drive.kernel.versions import SERIES
 from labs.drive.units import GIB, MIB
 from labs.read.display.format import in_three_digits, size_in_words, terminal_table
 from labs.read.display.rich_output import Table, Text
-from labs.read.theory import advice as theory
-from labs.read.theory.advice import Advice, End, Reached, advise, between_bytes_s, reached
+from labs.read.theory.advice import FULL, SIZES, Advice, End, Reached, advise, reached
+from labs.read.theory.bdp import BBR_TOLERATES_PCT, FOLLOWS_MATHIS
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import CUBIC
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
-from labs.read.theory.mathis import BBR_TOLERATES_PCT, FOLLOWS_MATHIS
-from labs.read.theory.windows import RATIO_SINCE, series
+from labs.read.theory.kernels import RATIO, series
 
 ENOUGH = "the default is enough"
 WIDTH = 100
-SIZES = ("receive_bytes", "receive_alone_bytes", "receive_locked_bytes", "send_bytes")
+SELECT = "# on the sender\nsysctl -w net.ipv4.tcp_congestion_control={}"
+OF_PATH = ("bdp_bytes", "line_bytes_s", "loss_based_bytes_s", "default_rmem", "core_max_bytes")
+"""What plain data has of a path besides its fields."""
 OVERFILLED = 1.1
 """A goodput above this multiple of what fits into the send buffer needs an explanation."""
 APPENDED = (
@@ -30,7 +31,6 @@ APPENDED = (
 )
 HALVED = "With tcp_adv_win_scale = 1 only half of the receive buffer becomes window."
 REASONS = {
-    "": "",
     LINK: "Larger buffers do not help.",
     WAKE_UP: "A writer that waits for room is woken when at most two thirds of the send buffer are "
     "in use. Therefore about two thirds of a large one are in flight.",
@@ -48,8 +48,9 @@ BBR_WITH_LOSS = (
 )
 
 
-def describe(advice: Advice, connections: int = 1) -> str:
-    """The advice for a terminal: the path, the sizes, what limits the defaults, memory, sysctls."""
+def describe(reach: Reached, connections: int = 1, buffers: str = "default buffers") -> str:
+    """The advice in full: the path, the sizes, what some buffers reach and why, memory, sysctls."""
+    advice = reach.advice
     parts = [
         f"{describe_path(advice)}\nBDP {size_in_words(advice.bdp_bytes)}; a full link carries "
         f"{_mib_s(advice.line_bytes_s)} of payload",
@@ -60,21 +61,21 @@ def describe(advice: Advice, connections: int = 1) -> str:
         rows = size_rows(advice)
         parts += [
             terminal_table(rows, tuple(rows[0])),
-            _describe_flow("default buffers", advice, reached(advice)),
-            fill(f"memory: {_describe_memory(advice, connections)}", WIDTH),
-            *_to_select(advice),
+            _describe_flow(buffers, reach),
+            fill(_describe_memory(advice, connections), WIDTH),
+            SELECT.format(advice.control) * (advice.control != CUBIC),
             to_paste(advice),
             core_to_paste(advice),
         ]
     return "\n\n".join(filter(None, parts))
 
 
-def describe_prediction(advice: Advice, flow: Reached) -> str:
+def describe_prediction(reach: Reached) -> str:
     """What a flow reaches with buffers of given sizes, and why."""
-    return f"{describe_path(advice)}\n{_describe_flow(describe_sizes(flow), advice, flow)}"
+    return f"{describe_path(reach.advice)}\n{_describe_flow(describe_sizes(reach), reach)}"
 
 
-def _describe_flow(buffers: str, advice: Advice, flow: Reached) -> str:
+def _describe_flow(buffers: str, reach: Reached) -> str:
     """What a flow with these buffers reaches, its limits and the reason. A lab's link is limited by
     its rate, and not by the function that shapes it."""
     rows = [
@@ -83,57 +84,40 @@ def _describe_flow(buffers: str, advice: Advice, flow: Reached) -> str:
             "alone, MiB/s": "" if limit.bytes_s is None else in_three_digits(limit.bytes_s / MIB),
             "set by": "its rate" if limit.name == LINK else limit.function,
         }
-        for limit in flow.limits
+        for limit in reach.limits
     ]
     table = terminal_table(rows, tuple(rows[0])) if rows else ""
-    reached_here = f"{buffers}: {describe_reached(flow, advice)}"
-    return "\n".join(filter(None, [reached_here, table, fill(_reason(advice, flow), WIDTH)]))
-
-
-def describe_for_notebook(advice: Advice, here: Reached, connections: int = 1) -> str:
-    """The advice for a notebook, as Markdown; `here` is what the buffers of today reach."""
-    first = here.limits[0]
-    function = "" if first.name == LINK else f" (`{first.function}`)"
-    return (
-        f"**{describe_path(advice)}.** The BDP is {size_in_words(advice.bdp_bytes)}, and a full "
-        f"link carries {_mib_s(advice.line_bytes_s)} of payload.\n\n"
-        f"Today ({describe_sizes(here)}): {describe_reached(here, advice)}{function}. "
-        f"{_reason(advice, here)}\n\n"
-        f"One flow fills the link with {size_in_words(advice.receiver.set_bytes)} at the receiver "
-        f"and {size_in_words(advice.sender.set_bytes)} at the sender.\n\n"
-        f"Memory: {_describe_memory(advice, connections)}"
-    )
+    reached_here = f"{buffers}: {describe_reached(reach)}"
+    return "\n".join(filter(None, [reached_here, table, fill(_reason(reach), WIDTH)]))
 
 
 def as_json(advice: Advice, connections: int, given: Reached | None) -> dict[str, Any]:
     """The same as plain data; sizes in bytes, as getsockopt returns them, or None where there is
     no rule for them."""
-    plain = asdict(advice)
-    sizes = {name: plain[name] for name in SIZES}
+    sizes = {name: getattr(advice, name) for name in SIZES}
     for end in advice.ends:
         sizes[end.sysctl] = end.value
         sizes[f"{end.does}_suffices"] = end.suffices
         sizes[f"{end.does}_request_bytes"] = end.request_bytes
         sizes[f"{end.name}s_memory_bytes"] = connections * end.set_bytes
-    sizes["sysctl"] = {end.name: _lines(end) for end in advice.ends}
+    sizes["sysctl"] = {
+        end.name: [] if end.suffices else [f"net.ipv4.{end.sysctl} = {end.value}"]
+        for end in advice.ends
+    }
     return {
-        **plain,
+        **asdict(advice),
+        **{name: getattr(advice, name) for name in OF_PATH},
         **(dict.fromkeys(sizes) if advice.holds_bdp is None else sizes),
-        "core_max_bytes": advice.core_max_bytes,
         "connections": connections,
-        "default": _reached_json(advice, reached(advice)),
-        "predicted": None if given is None else _reached_json(advice, given),
-        "loss_based_bytes_s": _loss_based_bytes_s(advice),
+        "default": _reached_json(reached(advice)),
+        "predicted": None if given is None else _reached_json(given),
     }
 
 
-def _lines(end: End) -> list[str]:
-    return [] if end.suffices else [f"net.ipv4.{end.sysctl} = {end.value}"]
-
-
-def _reached_json(advice: Advice, flow: Reached) -> dict[str, Any]:
-    plain = {**asdict(flow), "between_bytes_s": between_bytes_s(advice, flow)}
-    return plain | dict.fromkeys(("goodput_bytes_s", "bound")) if flow.cannot_say else plain
+def _reached_json(reach: Reached) -> dict[str, Any]:
+    plain = asdict(reach) | {"between_bytes_s": reach.between_bytes_s}
+    del plain["advice"]
+    return plain | dict.fromkeys(("goodput_bytes_s", "bound")) if reach.cannot_say else plain
 
 
 def describe_path(advice: Advice) -> str:
@@ -150,25 +134,19 @@ def _mib_s(bytes_s: float) -> str:
     return f"{in_three_digits(bytes_s / MIB)} MiB/s"
 
 
-def _loss_based_bytes_s(advice: Advice) -> float:
-    path = advice.line_bytes_s, advice.loss_pct, advice.rtt_ms, advice.mss_bytes
-    return theory.loss_based_bytes_s(*path)
-
-
 def _describe_loss(advice: Advice) -> str:
     """What a loss-based congestion control reaches, and whether BBR reaches more."""
-    reno = _loss_based_bytes_s(advice)
-    share = reno / advice.line_bytes_s
+    share = advice.loss_based_bytes_s / advice.line_bytes_s
     if not advice.loss_pct:
         return ""
-    if share >= theory.FULL:
+    if share >= FULL:
         return "loss: too small to limit a flow, if losses are random (formula of Mathis)."
     bbr = ", or use BBR, which does not take a loss for congestion"
     if advice.loss_pct > BBR_TOLERATES_PCT:
         bbr = ". It is more than BBR tolerates: no sizes are advised"
     return (
-        f"loss: with Reno, and about with CUBIC, a flow reaches {_mib_s(reno)}, "
-        f"{100 * share:.2g} % of the link, if losses are random (formula of Mathis). No buffer "
+        f"loss: with Reno, and about with CUBIC, a flow reaches {_mib_s(advice.loss_based_bytes_s)}"
+        f", {100 * share:.2g} % of the link, if losses are random (formula of Mathis). No buffer "
         f"changes that. Find the cause{bbr}."
     )
 
@@ -176,96 +154,85 @@ def _describe_loss(advice: Advice) -> str:
 def _describe_rule(advice: Advice) -> str:
     """Which congestion control the sizes are for, if it was a choice, and by which rule."""
     control, holds = advice.control, advice.holds_bdp
-    if not _chosen(advice):
+    if not _is_chosen(advice):
         return ""
     if holds is None:
         return f"no sizes: no rule is known for {control} on this path."
     follows = control in FOLLOWS_MATHIS
-    if advice.loss_pct:
-        why = LOSS_BASED if follows else BBR_WITH_LOSS
-    elif follows:
+    if follows and not advice.loss_pct:
         return f"sizes for {control}: each end holds the payload of a round trip."
-    else:
-        why = ", as its congestion window"
+    with_loss = LOSS_BASED if follows else BBR_WITH_LOSS
+    why = with_loss if advice.loss_pct else ", as its congestion window"
     return f"sizes for {control}: each end holds {holds:.2g} BDP of payload{why}."
 
 
-def _chosen(advice: Advice) -> bool:
+def _is_chosen(advice: Advice) -> bool:
     """Whether the congestion control was a choice."""
     return advice.control is not None and (advice.loss_pct > 0 or advice.control != CUBIC)
 
 
-def _to_select(advice: Advice) -> list[str]:
-    """The line that selects the congestion control, where it is not the default."""
-    line = f"# on the sender\nsysctl -w net.ipv4.tcp_congestion_control={advice.control}"
-    return [] if advice.control == CUBIC else [line]
-
-
 def size_rows(advice: Advice) -> list[dict[str, str]]:
     """One row per end: the default maximum, the advised one, and what a program may request."""
-    rule = "by this rule" if _chosen(advice) else "that fills the link"
-    rows = []
-    for end, coalesced_bytes in (
-        (advice.receiver, advice.receive_bytes),
-        (advice.sender, advice.send_bytes),
-    ):
-        alone, coalesced = map(size_in_words, (end.smallest_bytes, coalesced_bytes))
-        request = end.request_bytes
-        row = {
+    rule = "by this rule" if _is_chosen(advice) else "that fills the link"
+    return [
+        {
             "buffer": f"{end.name}, {end.sysctl}",
             "default": size_in_words(end.default[-1]),
-            f"smallest {rule}": alone
-            if alone == coalesced
-            else f"{coalesced} with GRO, {alone} without",
+            f"smallest {rule}": _smallest(end),
             "advised": size_in_words(end.set_bytes),
-            "or SO_RCVBUF / SO_SNDBUF": size_in_words(request) if request else "none is enough",
+            "or SO_RCVBUF / SO_SNDBUF": size_in_words(end.request_bytes)
+            if end.request_bytes
+            else "none is enough",
         }
-        rows.append(row)
-    return rows
+        for end in advice.ends
+    ]
 
 
-def describe_sizes(flow: Reached) -> str:
-    send, receive = map(size_in_words, (flow.sndbuf_bytes, flow.rcvbuf_bytes))
+def _smallest(end: End) -> str:
+    alone, coalesced = map(size_in_words, (end.smallest_bytes, end.coalesced_bytes))
+    return alone if alone == coalesced else f"{coalesced} with GRO, {alone} without"
+
+
+def describe_sizes(reach: Reached) -> str:
+    send, receive = map(size_in_words, (reach.sndbuf_bytes, reach.rcvbuf_bytes))
     return f"send buffer {send}, receive buffer {receive}"
 
 
-def describe_reached(flow: Reached, advice: Advice) -> str:
+def describe_reached(reach: Reached) -> str:
     """`14.1 MiB/s, 12 % of the link, limited by the send buffer`."""
-    if flow.cannot_say:
-        return f"not predicted: {flow.cannot_say}"
-    between = ""
-    if ends := between_bytes_s(advice, flow):
+    if reach.cannot_say:
+        return f"not predicted: {reach.cannot_say}"
+    goodput = _mib_s(reach.goodput_bytes_s)
+    if ends := reach.between_bytes_s:
         low, high = (in_three_digits(end / MIB) for end in ends)
-        decides = "chance decides" if advice.loss_pct else "single packets decide"
-        between = f" (between {low} and {high}: {decides})"
-    share = 100 * flow.goodput_bytes_s / advice.line_bytes_s
-    goodput = f"{_mib_s(flow.goodput_bytes_s)}{between}"
-    return f"{goodput}, {share:.0f} % of the link, limited by the {flow.bound}"
+        decides = "chance decides" if reach.advice.loss_pct else "single packets decide"
+        goodput += f" (between {low} and {high}: {decides})"
+    share = 100 * reach.goodput_bytes_s / reach.advice.line_bytes_s
+    return f"{goodput}, {share:.0f} % of the link, limited by the {reach.bound}"
 
 
-def _reason(advice: Advice, flow: Reached) -> str:
+def _reason(reach: Reached) -> str:
     """Why a limit lies where it does."""
-    if flow.bound == RECEIVE_WINDOW and series(advice.kernel) < RATIO_SINCE:
+    if reach.bound == RECEIVE_WINDOW and not RATIO.holds(reach.advice.kernel):
         return HALVED
-    reason = REASONS.get(flow.bound, "")
-    if flow.bound != SEND_BUFFER:
+    reason = REASONS.get(reach.bound, "")
+    if reach.bound != SEND_BUFFER:
         return reason
-    fits = flow.limits[0].bytes_s
-    return reason + APPENDED * bool(fits and flow.goodput_bytes_s > OVERFILLED * fits)
+    fits = reach.limits[0].bytes_s
+    return reason + APPENDED * bool(fits and reach.goodput_bytes_s > OVERFILLED * fits)
 
 
 def _describe_memory(advice: Advice, connections: int) -> str:
     """The memory that connections may take at most, and the memory of a machine that has it."""
     many = f"{connections:,} connections" if connections > 1 else "one connection"
-    receiver, sender = advice.receiver, advice.sender
-    received, sent = (connections * end.set_bytes for end in (receiver, sender))
+    received, sent = (connections * end.set_bytes for end in advice.ends)
+    stops = [connections * end.set_bytes / end.stop_share for end in advice.ends]
     return (
-        f"{many} may take up to {_memory(received)} at the receiver and {_memory(sent)} at the "
-        "sender. Above tcp_mem[0], 3/64 of memory, send buffers stop growing "
+        f"memory: {many} may take up to {_memory(received)} at the receiver and {_memory(sent)} at "
+        "the sender. Above tcp_mem[0], 3/64 of memory, send buffers stop growing "
         "(net/ipv4/tcp_input.c tcp_should_expand_sndbuf()); above tcp_mem[1], 1/16, windows do "
-        f"(tcp_grow_window()). To stay below, the receiver needs "
-        f"{_memory(received / receiver.stop_share)} of memory, and the sender "
-        f"{_memory(sent / sender.stop_share)}."
+        f"(tcp_grow_window()). To stay below, the receiver needs {_memory(stops[0])} of memory, "
+        f"and the sender {_memory(stops[1])}."
     )
 
 
@@ -277,20 +244,18 @@ def _memory(size: float) -> str:
 def to_paste(advice: Advice) -> str:
     """The sysctl lines for both ends, with a remark where the size depends on how packets
     arrive."""
-    receiver, sender = advice.receiver, advice.sender
-    gro = ""
-    if not receiver.suffices and advice.receive_bytes != receiver.smallest_bytes:
-        gro = (
-            f"# if packets are not coalesced; {size_in_words(advice.receive_bytes)} is enough if "
-            "they are coalesced in pairs (GRO)\n"
-        )
-    return f"# on the receiver\n{gro}{_to_paste(receiver)}\n\n# on the sender\n{_to_paste(sender)}"
-
-
-def _to_paste(end: End) -> str:
-    if end.suffices:
-        return f"# net.ipv4.{end.sysctl}: {ENOUGH}"
-    return f"sysctl -w net.ipv4.{end.sysctl}='{end.value}'"
+    texts = []
+    for end in advice.ends:
+        lines = [f"# on the {end.name}"]
+        if end.coalesced_bytes != end.smallest_bytes and not end.suffices:
+            lines.append(
+                f"# if packets are not coalesced; {size_in_words(end.coalesced_bytes)} is enough if"
+                " they are coalesced in pairs (GRO)"
+            )
+        name = f"net.ipv4.{end.sysctl}"
+        lines.append(f"# {name}: {ENOUGH}" if end.suffices else f"sysctl -w {name}='{end.value}'")
+        texts.append("\n".join(lines))
+    return "\n\n".join(texts)
 
 
 def core_to_paste(advice: Advice) -> str:

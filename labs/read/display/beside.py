@@ -12,6 +12,7 @@ from pandas import DataFrame
 
 from labs.errors import BadInput, Missing
 from labs.read import capture
+from labs.read.capture.tcp_marks import marks
 from labs.read.display.format import SHOWN_DIGITS
 from labs.read.display.rich_output import Table, Words
 from labs.read.flows.reasons import NAMES
@@ -75,15 +76,17 @@ def as_printed(lines: Iterable[Printed]) -> Table:
 def beside_wireshark(path: str | Path, segments: DataFrame, rows: Sequence[int]) -> Table | Words:
     """Wireshark's expert information on these rows of a capture (its table is `segments`), with the
     marks of this lab, and without empty columns; a sentence if tshark is not installed."""
+    packets = segments.loc[sorted(set(rows))]
     try:
-        flags = capture.wireshark_flags(path, rows)
+        flags = capture.wireshark_flags(path, packets["frame"].tolist())
     except Missing as missing:
         return Words(f"Wireshark's analysis is not available: {missing}.")
-    packets = segments.loc[flags["row"]]
+    own = marks(segments).loc[packets.index]
+    flags["marks"] = [", ".join(own.columns[row]) for row in own.to_numpy()]
     times_ns = packets["time_ns"] - packets["time_ns"].iloc[0]
     remarks = flags.reindex(columns=list(REMARKS)).fillna("").rename(columns=REMARKS)
     columns = {
-        "Record": flags["record"],
+        "Record": flags["frame"],
         "From": [NAMES[side] for side in packets["direction"]],
         "Bytes": packets["payload_bytes"].to_list(),
         "Time (ms)": (times_ns / 1e6).to_list(),

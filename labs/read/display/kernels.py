@@ -12,7 +12,7 @@ from labs.read.display.rich_output import Table
 from labs.read.display.transfer import BOUNDS
 from labs.read.readings.bulk_transfer import window
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW
-from labs.read.theory.windows import RATIO_SINCE, series
+from labs.read.theory.kernels import RATIO, series
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run
@@ -98,7 +98,7 @@ def describe_difference(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> 
         for size, row in zip(sizes, (slow, fast), strict=True)
     )
     old, new = sorted((slow["kernel"], fast["kernel"]), key=series)
-    rules = RULES.format(old=old, new=new) * (series(old) < RATIO_SINCE <= series(new))
+    rules = RULES.format(old=old, new=new) * (RATIO.holds(new) and not RATIO.holds(old))
     return (
         f"{speeds} The limit is the receive window on both: "
         f"{' and '.join(map(size_in_words, sizes))} are in flight, which is {slows:.0f} % and "

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.result_columns import values_of
-from labs.read.claims.sentences import OPTIONAL, PLACE, describe, formula_of
+from labs.read.claims.formulas import OPTIONAL, PLACE, describe, formula_of
 from labs.read.display.format import is_known
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """Phrases with the columns of a row of results, as in a ledger (`labs.read.claims.sentences`):
+    """Phrases with the columns of a row of results, as in a ledger (`labs.read.claims.formulas`):
     `"{steady_mib_s:3} MiB/s[?, {rtt_ms:ms}]"`. A phrase without one of its figures is left out, and
     the notes on the run are added; `empty` is for a run without any phrase. `rows` chooses the runs
     of a table."""

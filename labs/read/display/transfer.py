@@ -32,8 +32,8 @@ BOUNDS = {
 }
 """What limits a transfer, by the theory's names."""
 WAITED = {
-    "receive window": "for the receive window",
-    "send buffer": "for room in its send buffer, which was full of unacknowledged data",
+    RECEIVE_WINDOW: "for the receive window",
+    SEND_BUFFER: "for room in its send buffer, which was full of unacknowledged data",
 }
 """What a sender waits for, by the clocks of tcp_info."""
 MOST_PCT = 50.0

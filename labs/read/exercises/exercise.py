@@ -17,7 +17,7 @@
 
 A formula (`labs.read.claims.formulas`) refers to columns of conditions, as `default.p50_ms`; to
 figures that are given; to attributes of the lab's `Figures`; and to KiB and MiB. `checked` and
-hints are sentences with such figures (`labs.read.claims.sentences`).
+hints are sentences with such figures (`labs.read.claims.formulas`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from typing import Any
 
 from labs.drive.parameters.declare import Scalar
 from labs.drive.units import KIB, MIB
-from labs.read.claims.formulas import parse
-from labs.read.claims.sentences import describe
+from labs.read.claims.formulas import describe, parse
 from labs.read.lab import Lab
 from labs.read.runs.run import Run
 

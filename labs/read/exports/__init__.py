@@ -1,1 +1,1 @@
-"""Runs in the formats of other programs: Flent, pcapng, and tables that describe their columns."""
+"""Runs in the formats of other programs: tables that describe their columns, and pcapng."""

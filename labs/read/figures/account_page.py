@@ -47,7 +47,7 @@ def time_by_cause(explained: FileAccount) -> Figure:
     totals: defaultdict[str, float] = defaultdict(float)
     for account in chosen:
         for finding in account.findings:
-            totals[finding.reason.name] += 0 if finding.is_usual else finding.time_ms
+            totals[finding.reason.name] += 0 if finding.reason.is_usual else finding.time_ms
     lost = (name for name, ms in totals.items() if ms > 0)
     named = sorted(lost, key=totals.__getitem__, reverse=True)[:MOST_REASONS]
     labels = [
@@ -79,7 +79,7 @@ def _share(account: Account, group: str, named: list[str]) -> float:
     if group in named:
         return sum(finding.time_ms for finding in account.findings if finding.reason.name == group)
     others = (finding for finding in account.findings if finding.reason.name not in named)
-    return sum(finding.time_ms for finding in others if finding.is_usual == (group == USUAL))
+    return sum(finding.time_ms for finding in others if finding.reason.is_usual == (group == USUAL))
 
 
 def page(segments: DataFrame, explained: FileAccount) -> str:

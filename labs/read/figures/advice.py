@@ -16,7 +16,7 @@ from labs.read.figures.lines import Lines
 from labs.read.figures.marks import Mark
 from labs.read.figures.plot import Look
 from labs.read.figures.style import BLUE, GREEN, ORANGE, VERMILION
-from labs.read.theory.advice import LARGEST_BYTES, Advice, Reached, reached
+from labs.read.theory.advice import LARGEST_BYTES, Reached, reached
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -37,7 +37,7 @@ LOOKS = {
 }
 
 
-def against_buffer_size(advice: Advice, here: Reached) -> Figure:
+def against_buffer_size(here: Reached) -> Figure:
     """Two curves: the receive buffer varies with the advised send buffer, and the reverse.
 
     `here` is what the buffers of today reach. Sizes are the maxima of tcp_rmem and tcp_wmem.
@@ -50,18 +50,21 @@ def against_buffer_size(advice: Advice, here: Reached) -> Figure:
         by="series",
         looks=LOOKS,
         marks=(
-            Mark(advice.line_bytes_s / MIB, "payload of the full link, {digits} MiB/s", axis="y"),
+            Mark(
+                here.advice.line_bytes_s / MIB, "payload of the full link, {digits} MiB/s", axis="y"
+            ),
         ),
         words=_words,
-        caption=lambda rows: f"{describe_path(advice)} · simulated packet by packet",
-        describe=lambda rows: _describe(advice, here),
+        caption=lambda rows: f"{describe_path(here.advice)} · simulated packet by packet",
+        describe=lambda rows: _describe(here),
         table=_table,
         height=288,
-    )(advice, here)
+    )(here)
 
 
-def _points(advice: Advice, here: Reached) -> DataFrame:
+def _points(here: Reached) -> DataFrame:
     """Both curves, and of each buffer the advised size and the present one."""
+    advice = here.advice
     marked = (advice.receive_bytes, advice.send_bytes, here.rcvbuf_bytes, here.sndbuf_bytes)
     low = max(SMALLEST_SHARE * min(marked), LEAST_BYTES)
     sizes = _sizes(low, min(LARGEST_SHARE * max(marked), LARGEST_BYTES))
@@ -94,14 +97,15 @@ def _words(row: Mapping[Any, Any]) -> str:
     return f"{size_in_words(row['size_bytes'])}{row['because']}, {goodput} MiB/s"
 
 
-def _describe(advice: Advice, here: Reached) -> str:
+def _describe(here: Reached) -> str:
     """Both points."""
+    advice = here.advice
     return (
         f"{TITLE}. With at least {size_in_words(advice.receive_bytes)} at the receiver and "
         f"{size_in_words(advice.send_bytes)} at the sender one flow fills the link, "
         f"{in_three_digits(advice.line_bytes_s / MIB)} MiB/s. With "
         f"{size_in_words(here.rcvbuf_bytes)} and {size_in_words(here.sndbuf_bytes)}: "
-        f"{describe_reached(here, advice)}."
+        f"{describe_reached(here)}."
     )
 
 

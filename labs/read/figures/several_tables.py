@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas
 from pandas import DataFrame
 
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 if TYPE_CHECKING:
     from labs.read.study import Study

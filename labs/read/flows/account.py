@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import attrgetter
 from shlex import quote
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origin, get_type_hints
 
@@ -23,10 +25,9 @@ from labs.read.flows.reasons import (
     Rank,
     Reason,
 )
+from labs.read.flows.rtt import Spread
 from labs.read.flows.verdict import Verdict
 
-SCHEMA_VERSION: Final = 1
-"""A change that removes or renames a field of the JSON raises it."""
 LEAST_SHARE, LEAST_LOST = 0.01, 0.001
 """A usual reason, and one that is none, with less of the time are not told."""
 MOST_ADVICE: Final = 3
@@ -52,11 +53,6 @@ class Total:
     time_ms: float
 
     @property
-    def is_usual(self) -> bool:
-        """Whether every connection spends time in this way."""
-        return self.reason.is_usual
-
-    @property
     def is_trouble(self) -> bool:
         """A late end costs nothing unless the other end, which had closed, waited for it."""
         if self.reason.rank in (Rank.USUAL, Rank.HARMLESS):
@@ -72,7 +68,7 @@ class Finding(Total):
 
     JSON: ClassVar = (
         "reason", "waiting", "waited_for", "count", "time_ms", "longest_ms", "frames",
-        "confidence", "is_trouble", "sentence", "words", "source", "advice",
+        "confidence", "is_trouble", "sentence", "reason.words", "reason.source", "reason.advice",
     )  # fmt: skip
     longest_ms: float
     frames: Annotated[
@@ -81,18 +77,6 @@ class Finding(Total):
     ]
     confidence: Confidence
     detail: str = ""
-
-    @property
-    def words(self) -> str:
-        return self.reason.words
-
-    @property
-    def source(self) -> str:
-        return self.reason.source
-
-    @property
-    def advice(self) -> str:
-        return self.reason.advice
 
     @property
     def sentence(self) -> str:
@@ -128,16 +112,6 @@ class Finding(Total):
         more = ", ..." if len(self.frames) > len(shown) else ""
         noun = "frame" if len(shown) == 1 and shown[0][0] == shown[0][1] else "frames"
         return f" [{noun} {', '.join(pairs)}{more}]"
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Percentiles of the time to the ACK of data, in ms."""
-
-    JSON: ClassVar = ("p10", "p50", "p90")
-    p10: float
-    p50: float
-    p90: float
 
 
 @dataclass(frozen=True)
@@ -229,10 +203,10 @@ class Account:
         with the same advice are joined."""
         names: dict[str, dict[str, None]] = {}
         for finding in self.told:
-            if finding.is_trouble and finding.advice:
+            if finding.is_trouble and finding.reason.advice:
                 untold = finding.reason is UNTOLD or finding.waited_for == NOBODY
                 end = "" if untold else f" of the {finding.waited_for}"
-                names.setdefault(finding.advice, {})[f"{finding.reason}{end}"] = None
+                names.setdefault(finding.reason.advice, {})[f"{finding.reason}{end}"] = None
         return {", ".join(names[advice]): advice for advice in [*names][:MOST_ADVICE]}
 
     @property
@@ -268,6 +242,11 @@ class Account:
 class FileAccount:
     """The account of a file: the verdict on it, and its connections, most time lost first."""
 
+    JSON: ClassVar = (
+        "schema", "file", "verdict", "remarks", "look_first_at", "totals", "connections",
+    )  # fmt: skip
+    schema: ClassVar[Literal[1]] = 1
+    """A change that removes or renames a field of the JSON raises it."""
     file: str
     remarks: Remarks
     verdict: Verdict
@@ -292,8 +271,7 @@ class FileAccount:
         trouble = [account for account in self.accounts if account.rank[0]]
         if not trouble:
             return f"{len(self.accounts):,} connections: {NO_TIME}."
-        first = trouble[0]
-        total = sum(account.lost_ms for account in trouble)
+        first, total = trouble[0], sum(account.lost_ms for account in trouble)
         causes = [cause for cause in self.totals if cause.is_trouble and cause.time_ms][:4]
         of = ", ".join(f"{cause.reason} {duration(cause.time_ms)}" for cause in causes)
         return (
@@ -302,36 +280,18 @@ class FileAccount:
             f"{first.connection} ({first.client} to {first.server})."
         )
 
+    @property
+    def look_first_at(self) -> int | None:
+        """The connection that lost most time; None if none did."""
+        return next((each.connection for each in self.accounts if each.rank[0]), None)
+
+    @property
+    def connections(self) -> tuple[Account, ...]:
+        return self.accounts
+
     def as_json(self) -> dict[str, Any]:
-        """The whole account as plain data; SCHEMA describes it."""
-        first = self.accounts[0] if self.accounts and self.accounts[0].rank[0] else None
-        whole = Report(
-            SCHEMA_VERSION,
-            self.file,
-            self.verdict.as_json(),
-            self.remarks.as_json(),
-            None if first is None else first.connection,
-            self.totals,
-            self.accounts,
-        )
-        plain: dict[str, Any] = _plain(whole)
-        return plain
-
-
-@dataclass(frozen=True)
-class Report:
-    """What `labs explain --json` prints."""
-
-    JSON: ClassVar = (
-        "schema", "file", "verdict", "remarks", "look_first_at", "totals", "connections",
-    )  # fmt: skip
-    schema: Literal[1]
-    file: str
-    verdict: dict[str, Any]
-    remarks: dict[str, Any]
-    look_first_at: int | None
-    totals: Sequence[Total]
-    connections: Sequence[Account]
+        """The whole account as plain data, as `labs explain --json` prints; SCHEMA describes it."""
+        return {name: _plain(getattr(self, name)) for name in self.JSON}
 
 
 def duration(ms: float) -> str:
@@ -359,8 +319,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_plain(element) for element in value]
     if hasattr(value, "JSON"):
-        return {name: _plain(getattr(value, name)) for name in value.JSON}
-    return value
+        return {_last(path): _plain(attrgetter(path)(value)) for path in value.JSON}
+    return value.as_json() if hasattr(value, "as_json") else value
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 PLAIN: Final[dict[Any, dict[str, Any]]] = {
@@ -369,7 +333,8 @@ PLAIN: Final[dict[Any, dict[str, Any]]] = {
     str: {"type": "string"},
     bool: {"type": "boolean"},
     Reason: {"enum": sorted(REASONS)},
-    dict[str, Any]: {"type": "object"},
+    Remarks: {"type": "object"},
+    Verdict: {"type": "object"},
 }
 
 
@@ -378,6 +343,8 @@ def _schema(kind: Any) -> dict[str, Any]:
     if kind in PLAIN:
         return PLAIN[kind]
     origin, inner = get_origin(kind), get_args(kind)
+    if origin is ClassVar:
+        return _schema(inner[0])
     if origin is Annotated:
         return {**_schema(inner[0]), "description": kind.__metadata__[0]}
     if origin is Literal:
@@ -390,19 +357,19 @@ def _schema(kind: Any) -> dict[str, Any]:
         array = {"type": "array", "items": _schema(inner[0])}
         is_open = len(inner) == 1 or inner[-1] is ...
         return array if is_open else {**array, "minItems": len(inner), "maxItems": len(inner)}
-    hints = get_type_hints(kind, include_extras=True)
-    fields = {name: _schema(hints.get(name) or _returned(kind, name)) for name in kind.JSON}
+    fields = {_last(path): _schema(reduce(_type, path.split("."), kind)) for path in kind.JSON}
     return {"type": "object", "properties": fields, "required": sorted(fields)}
 
 
-def _returned(kind: type, name: str) -> Any:
-    """The type of a property."""
-    return get_type_hints(getattr(kind, name).fget)["return"]
+def _type(kind: Any, name: str) -> Any:
+    """The type of a field or a property."""
+    hints = get_type_hints(kind, include_extras=True)
+    return hints[name] if name in hints else get_type_hints(getattr(kind, name).fget)["return"]
 
 
 SCHEMA: Final = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "labs explain --json",
-    **_schema(Report),
+    **_schema(FileAccount),
 }
 """The JSON Schema (2020-12) of `labs explain --json`."""

@@ -18,6 +18,7 @@ from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, native
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 Column: TypeAlias = "memoryview[int]"
 Values = TypeVar("Values")
+Pairs = TypeVar("Pairs")
 COLUMNS: Final = (
     "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",
     "window", "window_bytes", "ip_id", "content", "frame", "sack_blocks", "tsval", "tsecr",
@@ -42,10 +43,11 @@ WINDOW: Final = 6
 SHUT: Final = 8
 SMALL: Final = 10
 ROWS: Final = 12
+STATES: Final = ("sent", "acked", "edge", "window", "shut", "small")
 
 
 @dataclass(frozen=True, eq=False)
-class Columns(Generic[Values]):
+class Columns(Generic[Values, Pairs]):
     """What is known at each segment of a capture, grouped by connection, in the order of the file.
 
     A pair is of the client [0] and of the server [1], before each segment; -1 while unknown. All
@@ -69,18 +71,22 @@ class Columns(Generic[Values]):
     tsval: Values  # its timestamp, -1 if none
     tsecr: Values  # ... and the one that it echoes
     repeats: Values  # where the data begins that it says came twice (DSACK, RFC 2883); else -1
-    sent: tuple[Values, Values]  # the highest sequence number sent
-    acked: tuple[Values, Values]  # how far the other end had acknowledged
-    edge: tuple[Values, Values]  # how far the other end allowed to send
-    window: tuple[Values, Values]  # in bytes, of the last segment
-    shut: tuple[Values, Values]  # 1 if that window was 0, which needs no window scale
-    small: tuple[Values, Values]  # the end of the last new segment that was not full
+    sent: Pairs  # the highest sequence number sent
+    acked: Pairs  # how far the other end had acknowledged
+    edge: Pairs  # how far the other end allowed to send
+    window: Pairs  # in bytes, of the last segment
+    shut: Pairs  # 1 if that window was 0, which needs no window scale
+    small: Pairs  # the end of the last new segment that was not full
     carrying: Values  # places of the segments with payload
 
 
+Elements: TypeAlias = Columns[Column, tuple[Column, Column]]
+"""The columns as memoryviews."""
+
+
 @dataclass(frozen=True, eq=False)
-class ConnectionState(Columns[Array]):
-    """The columns as arrays."""
+class ConnectionState(Columns[Array, Array]):
+    """The columns as arrays; pairs have two rows."""
 
     rows: Array  # labels of the segments in the table
     connection: Array
@@ -90,23 +96,21 @@ class ConnectionState(Columns[Array]):
         return len(self.rows)
 
     @cached_property
-    def each(self) -> Columns[Column]:
+    def each(self) -> Elements:
         """The columns as memoryviews, for code that reads single elements: their numbers are
         Python's, which are read several times as fast as those of numpy. Do not compare a slice of
         a memoryview with a number."""
-        arrays = [getattr(self, column.name) for column in fields(Columns)]
-        return Columns(
-            *(
-                (array[0].data, array[1].data) if isinstance(array, tuple) else array.data
-                for array in arrays
-            )
-        )
+        arrays = {column.name: getattr(self, column.name) for column in fields(Columns)}
+        elements: dict[str, Any] = {
+            name: tuple(row.data for row in array) if array.ndim == 2 else array.data
+            for name, array in arrays.items()
+        }
+        return Columns(**elements)
 
     @property
     def edges(self) -> list[tuple[int, int]]:
         """Where each connection begins and ends."""
-        starts = self.starts.tolist()
-        return list(pairwise(starts))
+        return list(pairwise(self.starts.tolist()))
 
     def frames(self, place: int, first: int = 0) -> tuple[int, int]:
         """The numbers of the packet before that segment, unless it is `first`, and of its own."""
@@ -119,7 +123,7 @@ class ConnectionState(Columns[Array]):
         acked_by = numpy.full(len(self), NOT_ONCE, dtype=numpy.int64)
         fresh, covers = numpy.zeros((2, len(self) + 1), dtype=numpy.int64)
         columns = (self.direction, self.flags, self.length, self.begin, self.end, self.ack)
-        find_first_acks(self.starts, *columns, *self.sent, fresh, covers, acked_by)
+        find_first_acks(self.starts, *columns, self.sent, fresh, covers, acked_by)
         return acked_by
 
     def gaps_ns(self) -> Array:
@@ -150,9 +154,10 @@ def connection_state(segments: Table) -> ConnectionState:
     arrays = (direction, flags, length, end, ack, window, column["window"], full)
     write_states(starts, *arrays, numpy.empty(ROWS, dtype=numpy.int64), states)
     sacks, repeats = _selective(segments)
-    plain = ("frame", "time_ns", "direction", "flags", "ip_id", "content", "tsval", "tsecr")
+    same = {field.name: column[field.name] for field in fields(Columns) if field.name in column}
+    pairs = zip(STATES, states.reshape(len(STATES), 2, len(order)), strict=True)
     return ConnectionState(
-        **{name: column[name] for name in plain},
+        **{**same, **dict(pairs)},
         rows=numpy.asarray(segments.index)[order],
         connection=connection,
         length=length,
@@ -164,12 +169,6 @@ def connection_state(segments: Table) -> ConnectionState:
         mss_bytes=full,
         sacks=sacks[order],
         repeats=repeats[order],
-        sent=(states[SENT], states[SENT + 1]),
-        acked=(states[ACKED], states[ACKED + 1]),
-        edge=(states[EDGE], states[EDGE + 1]),
-        window=(states[WINDOW], states[WINDOW + 1]),
-        shut=(states[SHUT], states[SHUT + 1]),
-        small=(states[SMALL], states[SMALL + 1]),
         starts=starts,
         carrying=numpy.flatnonzero(length > 0),
     )
@@ -325,8 +324,7 @@ def find_first_acks(
     begin: Int64s,
     end: Int64s,
     ack: Int64s,
-    sent_0: Int64s,
-    sent_1: Int64s,
+    sent: Int64s,
     fresh: Int64s,
     covers: Int64s,
     acked_by: Int64s,
@@ -340,18 +338,17 @@ def find_first_acks(
             first, last = starts[number], starts[number + 1]
             count = 0
             for at in range(first, last):
-                if direction[at] == side and length[at] > 0 and flags[at] & (SYN | FIN) == 0:
-                    sent = sent_1[at] if side else sent_0[at]
-                    if begin[at] >= sent:
-                        fresh[first + count] = at
-                        covers[first + count] = 0
-                        count += 1
+                is_plain = direction[at] == side and length[at] > 0 and flags[at] & (SYN | FIN) == 0
+                if is_plain and begin[at] >= sent[side, at]:
+                    fresh[first + count] = at
+                    covers[first + count] = 0
+                    count += 1
             covers[first + count] = 0
+            # A retransmission overlaps a contiguous part of the new segments: new data is in order.
             for at in range(first, last):
-                if direction[at] == side and length[at] > 0:
-                    sent = sent_1[at] if side else sent_0[at]
-                    if begin[at] < sent:
-                        _cover(begin[at], end[at], first, count, fresh, begin, end, covers)
+                if direction[at] == side and length[at] > 0 and begin[at] < sent[side, at]:
+                    covers[first + _up_to(begin[at], end, fresh, first, count)] += 1
+                    covers[first + _up_to(end[at] - 1, begin, fresh, first, count)] -= 1
             again, place, reach = 0, first, NOTHING
             for which in range(first, first + count):
                 at = fresh[which]
@@ -367,32 +364,13 @@ def find_first_acks(
                 acked_by[at] = place if at < place and place < last else -1
 
 
-def _cover(
-    begin_again: int,
-    end_again: int,
-    first: int,
-    count: int,
-    fresh: Int64s,
-    begin: Int64s,
-    end: Int64s,
-    covers: Int64s,
-) -> None:
-    """Count a retransmission at the new segments that it overlaps: they are a contiguous part of
-    those, because new data is in order and does not overlap."""
+def _up_to(most: int, values: Int64s, fresh: Int64s, first: int, count: int) -> int:
+    """How many of the new segments, which are in order, have a value of at most that."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
-        if end[fresh[first + middle]] <= begin_again:
+        if values[fresh[first + middle]] <= most:
             low = middle + 1
         else:
             high = middle
-    since = low
-    high = count
-    while low < high:
-        middle = (low + high) // 2
-        if begin[fresh[first + middle]] < end_again:
-            low = middle + 1
-        else:
-            high = middle
-    covers[first + since] += 1
-    covers[first + low] -= 1
+    return low

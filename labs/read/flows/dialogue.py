@@ -8,6 +8,7 @@ and its answer comes back after the same time.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -25,17 +26,9 @@ from labs.read.capture.segment_table import (
     TLS_HANDSHAKE,
 )
 from labs.read.flows import reasons as why
-from labs.read.flows.connection_state import Column, ConnectionState
-from labs.read.flows.limits import rounds
-from labs.read.flows.losses import (
-    LEAST_TIMER_NS,
-    MOST_LOST,
-    Episode,
-    counts_ids,
-    episodes,
-    holes,
-    skipped_packets,
-)
+from labs.read.flows.connection_state import Array, ConnectionState
+from labs.read.flows.limits import Rounds, rounds
+from labs.read.flows.losses import LEAST_TIMER_NS, MOST_LOST, Episode, counts_ids, episodes, holes
 from labs.read.flows.reasons import NAMES, WINDOWS, Reason, Wait
 from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance
 
@@ -75,14 +68,21 @@ class Gap:
 
 
 class Dialogue:
-    """One connection: what the gaps between its segments depend on."""
+    """One connection, on the places `first` to `last` - 1: what its gaps depend on, and those that
+    were looked at.
+
+    `undecided` are gaps of unknown distance that may be no longer than a round trip. `error` is the
+    reason that an ICMP error gives, `refusals` are resets that refuse the connection.
+    """
 
     def __init__(
         self, state: ConnectionState, far: Distance, first: int, last: int, error: Reason | None
     ) -> None:
         self.state, self.each = state, state.each
-        self.first, self.last = first, last
+        self.first, self.last, self.number = first, last, int(state.connection[first])
         self.far, self.error = far, error
+        self.gaps: list[Gap] = []
+        self.undecided: list[int] = []
         flags, direction = state.flags[first:last], state.direction[first:last]
         self.sides = tuple(numpy.flatnonzero(direction == side) + first for side in (0, 1))
         self.places = tuple(places.data for places in self.sides)
@@ -90,10 +90,10 @@ class Dialogue:
         self.has_both = all(len(places) for places in self.sides)
         syn = flags[(flags & SYN) != 0]
         self.is_answered = bool(((syn & ACK) != 0).any()) or not len(syn)
-        self.refusals = [] if self.is_answered else refusals(state, first, last)
+        self.refusals = [] if self.is_answered else refusals(state, self.sides)
         near = far if far.is_bounded else NEXT_DOOR
         has_loss = self.has_both and bool((state.marks[first:last] & LOSS_MARKS).any())
-        self.episodes = episodes(state, near, first, last) if has_loss else []
+        self.episodes = episodes(state, near, self.sides, last) if has_loss else []
         if not far.is_bounded:
             for episode in self.episodes:
                 if not self._waited_for_timer(episode):
@@ -102,33 +102,37 @@ class Dialogue:
             (self.each.time_ns[episode.first], self.each.time_ns[max(episode.first, episode.last)])
             for episode in self.episodes
         ]
-        self.bulk = tuple(
-            rounds(state, near, first, last, side, lost) if self.has_both else None
-            for side in (0, 1)
-        )
+        self.bulk = tuple(rounds(state, near, self.sides, side, lost) for side in (0, 1))
         missing, self.hole_count = holes(state, first, last, self.sides)
         self._holes = missing.data
+
+    @property
+    def rounds(self) -> list[Rounds]:
+        """Those of each sender of bulk."""
+        return [rounds for rounds in self.bulk if rounds is not None]
+
+    @property
+    def is_established(self) -> bool:
+        """Whether the handshake was answered, or began before the capture."""
+        return self.is_answered or bool(self.state.length[self.first : self.last].any())
 
     @cached_property
     def counts_ids(self) -> tuple[bool, ...]:
         return tuple(counts_ids(self.state, places) for places in self.sides)
 
     @cached_property
-    def _repaired(self) -> Column:
-        """For each segment the number of the episode that it is in, or -1. Of two at once the loss
-        matters: what an end repeats in vain meanwhile follows from it."""
-        numbers = numpy.full(self.last - self.first, -1)
-        for is_loss in (False, True):
-            for number, episode in enumerate(self.episodes):
-                if (episode.reason is not why.SPURIOUS) == is_loss:
-                    begin, end = episode.first + 1 - self.first, episode.last + 1 - self.first
-                    numbers[begin:end] = number
-        return numbers.data
+    def _repaired(self) -> list[Episode | None]:
+        """For each segment the episode that it is in. Of two at once the loss matters: what an end
+        repeats in vain meanwhile follows from it."""
+        repaired: list[Episode | None] = [None] * (self.last - self.first)
+        for episode in sorted(self.episodes, key=lambda each: each.reason is not why.SPURIOUS):
+            begin, end = episode.first + 1 - self.first, episode.last + 1 - self.first
+            repaired[begin:end] = [episode] * (end - begin)
+        return repaired
 
     def episode_at(self, at: int) -> Episode | None:
         """The episode of loss that the segment is in."""
-        number = self._repaired[at - self.first] if self.episodes else -1
-        return self.episodes[number] if number >= 0 else None
+        return self._repaired[at - self.first] if self.episodes else None
 
     def is_beside_hole(self, at: int) -> bool:
         """Whether packets that the capture lacks may have ended the gap before the segment."""
@@ -141,16 +145,6 @@ class Dialogue:
             return True
         times = self.each.time_ns
         return any(times[at] - times[at - 1] > LEAST_TIMER_NS for at in episode.timers)
-
-    def had_heard(self, at: int, far: Distance, by: int) -> int:
-        """The last segment of the other end that had reached `by` before it sent; -1 if none."""
-        early_ns = min(SOON_NS // 5, slack_ns(far, by))
-        until = self.each.time_ns[at] - far.far_ns[by] + early_ns
-        places = self.places[1 - by]
-        number = bisect_right(self.times[1 - by], until) - 1
-        while number >= 0 and places[number] >= at:
-            number -= 1
-        return places[number] if number >= 0 else -1
 
     def previous(self, at: int, side: int) -> int:
         """The segment of that side before the place; -1 if none."""
@@ -178,11 +172,11 @@ class Dialogue:
     def lost_before(self, at: int, by: int) -> int:
         """How many packets of this side are missing between the segment and the one before it, by
         the identification of their IP packets; 0 if that cannot be told."""
-        each = self.each
-        before = self.previous(at, by)
+        each, before = self.each, self.previous(at, by)
         if before < 0 or each.flags[before] & SYN or not self.counts_ids[by]:
             return 0
-        skipped = skipped_packets(each, before, at)
+        packets = max(1, -(-each.length[before] // each.mss_bytes[before]))
+        skipped = (each.ip_id[at] - each.ip_id[before] - packets) & 0xFFFF
         return skipped if skipped < MOST_LOST else 0
 
 
@@ -201,15 +195,23 @@ class Ending:
         self.dialogue, self.each, self.at, self.far = dialogue, each, at, far
         self.by = each.direction[at]
         self.other = 1 - self.by
+        self.sides = (self.by, self.other)
         self.flags, self.marks, self.length = each.flags[at], each.marks[at], each.length[at]
         self.length_ns = each.time_ns[at] - each.time_ns[(since or at) - 1]
         self.away_ns = far.far_ns[self.by]
+        self.beyond_ns = self.length_ns - self.away_ns
         self.is_away = self.away_ns > AT_END_NS
         self.slack_ns = slack_ns(far, self.by)
 
     @cached_property
     def heard(self) -> int:
-        return self.dialogue.had_heard(self.at, self.far, self.by)
+        """The last segment of the other end that had reached its sender before; -1 if none."""
+        until = self.each.time_ns[self.at] - self.away_ns + SOON_NS // 5
+        places = self.dialogue.places[self.other]
+        number = bisect_right(self.dialogue.times[self.other], until) - 1
+        while number >= 0 and places[number] >= self.at:
+            number -= 1
+        return places[number] if number >= 0 else -1
 
     @cached_property
     def late_ns(self) -> int:
@@ -345,18 +347,21 @@ class Ending:
         """The sender of this segment waited for the other end."""
         return Wait(reason, NAMES[self.by], NAMES[self.other])
 
-    def whole(self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
-        """All of the gap is a wait: that one, or one of the other end for that reason."""
-        wait = self.awaited(cause) if isinstance(cause, Reason) else cause
-        return Gap(self.at, self.length_ns, wait, self.length_ns, rest)
-
-    def late(
-        self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP, *, is_sure: bool = True
+    def waited(
+        self, wait_ns: int, cause: Reason | Wait, rest: Reason, *, is_sure: bool = True
     ) -> Gap:
-        """The same of what exceeds the distance."""
+        """So much of the gap is a wait: that one, or one of the other end for that reason."""
         wait = self.awaited(cause) if isinstance(cause, Reason) else cause
-        wait_ns = min(self.late_ns, self.length_ns)
+        wait_ns = min(max(0, wait_ns), self.length_ns)
         return Gap(self.at, self.length_ns, wait, wait_ns, rest, is_sure=is_sure)
+
+    def whole(self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
+        """The same of all of the gap."""
+        return self.waited(self.length_ns, cause, rest)
+
+    def late(self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
+        """The same of what exceeds the distance."""
+        return self.waited(self.late_ns, cause, rest)
 
     def passed(self, rest: Reason, wait: Wait | None = None) -> Gap:
         """The distance explains all of the gap; `wait` has its ends."""
@@ -377,14 +382,13 @@ def slack_ns(far: Distance, by: int) -> int:
     return SOON_NS + int(JITTER * min(far.far_ns[by], 1 << 40))
 
 
-def refusals(state: ConnectionState, first: int, last: int) -> list[int]:
-    """The resets by which the server refuses the connection between two places: each acknowledges
-    a SYN (RFC 9293 3.5.2), and the client had acknowledged nothing before."""
-    here = slice(first, last)
-    flags, by = state.flags[here], state.direction[here]
-    agrees = (by == 0) & ((flags & (SYN | RST)) == 0) & ((flags & ACK) != 0)
-    until = int(agrees.argmax()) if agrees.any() else last - first
-    refuses = (by == 1) & ((flags & (RST | ACK)) == RST | ACK) & (state.ack[here] == 1)
-    asked = numpy.cumsum((by == 0) & ((flags & SYN) != 0)) > 0
-    resets: list[int] = (numpy.flatnonzero((refuses & asked)[:until]) + first).tolist()
+def refusals(state: ConnectionState, sides: Sequence[Array]) -> list[int]:
+    """The resets by which the server refuses the connection: each acknowledges a SYN (RFC 9293
+    3.5.2), and the client had acknowledged nothing before."""
+    client, server = sides
+    flags, refuses = state.flags[client], (state.flags[server] & (RST | ACK)) == RST | ACK
+    asked = client[(flags & SYN) != 0].min(initial=len(state))
+    agreed = client[(flags & (SYN | RST | ACK)) == ACK].min(initial=len(state))
+    refuses &= (state.ack[server] == 1) & (server > asked) & (server < agreed)
+    resets: list[int] = server[refuses].tolist()
     return resets

@@ -19,7 +19,7 @@ from pandas import DataFrame
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, RST, SYN, must_fit
-from labs.read.flows.connection_state import ConnectionState
+from labs.read.flows.connection_state import ConnectionState, Elements
 from labs.read.flows.reasons import IDLE, Wait
 from labs.read.flows.waits import MIN_GAP_MS, Waits, explained_waits
 
@@ -116,7 +116,7 @@ def _bounds(state: ConnectionState) -> list[tuple[int, int, int]]:
     )
     over |= ((state.marks & bits.KEEP_ALIVE) != 0) & (room > 0)
     bounds = []
-    for first, last in zip(state.starts[:-1], state.starts[1:], strict=True):
+    for first, last in state.edges:
         number, begun, answered = 0, -1, False
         for at in range(first, last):
             if begun >= 0 and (over[at] or (asks[at] and answered)):
@@ -126,46 +126,40 @@ def _bounds(state: ConnectionState) -> list[tuple[int, int, int]]:
                 begun = at
             answered = answered or bool(answers[at])
         if begun >= 0:
-            bounds.append((number, begun, int(last)))
+            bounds.append((number, begun, last))
     return bounds
 
 
 def _row(waits: Waits, number: int, first: int, last: int, min_gap_ns: float) -> tuple[object, ...]:
-    state = waits.state
-    times = state.time_ns[first:last]
-    payload, direction = state.length[first:last], state.direction[first:last]
-    answer = numpy.flatnonzero((payload > 0) & (direction == 1))
-    begin = int(times[0])
-    longest = _longest(waits, first, last, min_gap_ns)
+    state, each = waits.state, waits.state.each
+    times, rows = each.time_ns, state.rows
+    answer = numpy.flatnonzero((state.length[first:last] > 0) & (state.direction[first:last] == 1))
+    ends = (first + answer[[0, -1]]).tolist() if len(answer) else []
+    stalled = [place for place in range(first + 1, last) if waits.is_stalled(place, min_gap_ns)]
+
+    def length_ns(at: int) -> int:
+        return waits.gaps[at].wait_ns if stalled else times[at] - times[at - 1]
+
+    # A stall takes precedence over a longer gap that the distance explains.
+    longest = max(stalled or range(first + 1, last), key=length_ns, default=None)
     wait = Wait(IDLE) if longest is None else waits.why(longest)
     return (
         int(state.connection[first]),
         number,
-        begin,
-        state.rows[first],
-        state.rows[last - 1],
+        times[first],
+        rows[first],
+        rows[last - 1],
         last - first,
         _new_bytes(state, 0, first, last),
         _new_bytes(state, 1, first, last),
-        _ms(times[answer[0]] - begin) if len(answer) else float("nan"),
-        _ms(times[answer[-1]] - begin) if len(answer) else float("nan"),
-        0.0 if longest is None else _ms(state.time_ns[longest] - state.time_ns[longest - 1]),
-        None if longest is None else state.rows[longest],
+        *([(times[at] - times[first]) / 1e6 for at in ends] or [float("nan")] * 2),
+        0.0 if longest is None else (times[longest] - times[longest - 1]) / 1e6,
+        None if longest is None else rows[longest],
         wait.reason.name,
         wait.waiting,
         wait.waited_for,
-        _steps(waits, first, last, min_gap_ns),
+        _steps(state, range(first, last), stalled),
     )
-
-
-def _longest(waits: Waits, first: int, last: int, min_gap_ns: float) -> int | None:
-    """Where the longest stall of an exchange ends; without a stall, the longest gap."""
-    if last - first < 2:
-        return None
-    stalled = [place for place in range(first + 1, last) if waits.is_stalled(place, min_gap_ns)]
-    if stalled:
-        return max(stalled, key=lambda place: waits.gaps[place].wait_ns)
-    return first + 1 + int(numpy.diff(waits.state.time_ns[first:last]).argmax())
 
 
 def _new_bytes(state: ConnectionState, side: int, first: int, last: int) -> int:
@@ -178,18 +172,13 @@ def _new_bytes(state: ConnectionState, side: int, first: int, last: int) -> int:
     return max(0, reach - max(int(begin.min()), int(state.sent[side][first])))
 
 
-def _ms(length_ns: int) -> float:
-    return float(length_ns) / 1e6
-
-
-def _steps(waits: Waits, first: int, last: int, min_gap_ns: float) -> tuple[str, ...]:
+def _steps(state: ConnectionState, places: range, stalled: Sequence[int]) -> tuple[str, ...]:
     """The steps in order; a step that repeats is listed once."""
-    state = waits.state
     steps: list[str] = []
-    for at in range(first, last):
-        if at > first and waits.is_stalled(at, min_gap_ns):
+    for at in places:
+        if at in stalled:
             steps.append(SILENCE)
-        step = _step(state, at, any(name in steps for name in (FIRST, REST)))
+        step = _step(state.each, at, begun=FIRST in steps or REST in steps)
         goes_on = step == REST and steps[-2:] == [REST, CLIENT_ACK]
         if step is not None and [step] != steps[-1:] and not goes_on:
             steps.append(step)
@@ -200,16 +189,16 @@ def _steps(waits: Waits, first: int, last: int, min_gap_ns: float) -> tuple[str,
     return tuple(steps)
 
 
-def _step(state: ConnectionState, at: int, begun: bool) -> str | None:
-    marked, by = int(state.marks[at]), int(state.direction[at])
+def _step(each: Elements, at: int, *, begun: bool) -> str | None:
+    marked, by = each.marks[at], each.direction[at]
     if marked & (bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE):
         return PROBE
-    if state.length[at]:
-        if state.end[at] <= state.sent[by][at]:
+    if each.length[at]:
+        if each.end[at] <= each.sent[by][at]:
             return LATE if marked & bits.OUT_OF_ORDER else AGAIN
         return REQUEST if by == 0 else REST if begun else FIRST
     if marked & bits.WINDOW_UPDATE:
         return WINDOW
-    if state.flags[at] & ACK:
+    if each.flags[at] & ACK:
         return CLIENT_ACK if by == 0 else SERVER_ACK
     return None

@@ -19,7 +19,6 @@ from labs.read.capture.connection_tracking import connection_rows, number_of
 from labs.read.capture.parts import whole_connections
 from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import (
-    ACK,
     FIN,
     HTTP_REQUEST,
     RST,
@@ -30,15 +29,15 @@ from labs.read.capture.segment_table import (
     remarks,
 )
 from labs.read.flows import reasons as why
-from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Spread, Total
+from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Total
 from labs.read.flows.connection_state import Array, ConnectionState
-from labs.read.flows.dialogue import Gap
-from labs.read.flows.limits import LIMITS, UNKNOWN_BYTES, Rounds
+from labs.read.flows.dialogue import Dialogue, Gap
+from labs.read.flows.limits import UNKNOWN_BYTES, Rounds
 from labs.read.flows.losses import Episode
 from labs.read.flows.reasons import NAMES, NOBODY, WINDOWS, Certainty, Reason, Wait
 from labs.read.flows.rtt import spread_ms
 from labs.read.flows.verdict import Judge
-from labs.read.flows.waits import Connection, explained_waits
+from labs.read.flows.waits import explained_waits
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -103,7 +102,7 @@ def account(
         waits = explained_waits(segments, errors)
         judge.add(waits)
         return [
-            _account(file, waits.state, connection, connections[connection.number])
+            _account(file, connection, connections[connection.number])
             for connection in waits.connections
         ]
 
@@ -111,9 +110,7 @@ def account(
     accounts = [*chain.from_iterable(map(of_part, parts))]
     accounts.sort(key=lambda account: account.connection)
     accounts.sort(key=lambda account: account.rank, reverse=True)
-    judged = judge.verdict(
-        clipped=held.counts.get("headers_cut", 0), backwards=held.counts.get("backwards", 0)
-    )
+    judged = judge.verdict(held)
     return FileAccount(file, held, judged, tuple(accounts), _totals(accounts), errors)
 
 
@@ -166,14 +163,12 @@ class _Sum:
 _Sums = defaultdict[Wait, _Sum]
 
 
-def _account(
-    file: str, state: ConnectionState, connection: Connection, row: dict[str, Any]
-) -> Account:
-    first, last = connection.first, connection.last
-    sums, spread = _Sums(_Sum), spread_ms(state, first, last)
-    _add_gaps(state, connection, sums)
-    _add_losses(state, connection, sums)
-    _add_end(state, connection, sums)
+def _account(file: str, connection: Dialogue, row: dict[str, Any]) -> Account:
+    state, first, last = connection.state, connection.first, connection.last
+    sums = _Sums(_Sum)
+    _add_gaps(connection, sums)
+    _add_losses(connection, sums)
+    _add_end(connection, sums)
     is_doubtful = not connection.far.is_measured or connection.hole_count > 0
     findings = [total.finding(wait, is_doubtful=is_doubtful) for wait, total in sums.items()]
     return Account(
@@ -187,7 +182,7 @@ def _account(
         client_bytes=int(row["client_bytes"] or 0),
         server_bytes=int(row["server_bytes"] or 0),
         rtt_ms=connection.far.rtt_ns / 1e6 if connection.far.is_measured else None,
-        rtt_spread_ms=None if spread is None else Spread(*spread),
+        rtt_spread_ms=spread_ms(state, first, last),
         findings=tuple(sorted(findings, key=lambda finding: -finding.time_ms)),
         turns=_turns(state, first, last),
     )
@@ -197,9 +192,9 @@ def _end(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def _add_gaps(state: ConnectionState, connection: Connection, sums: _Sums) -> None:
+def _add_gaps(connection: Dialogue, sums: _Sums) -> None:
     """Divide the time of a connection among the reasons of its gaps."""
-    first = connection.first
+    state, first = connection.state, connection.first
     lengths = numpy.maximum(0, numpy.diff(state.time_ns[first : connection.last]))
     is_short = numpy.ones(len(lengths), dtype=bool)
     for gap in connection.gaps:
@@ -253,16 +248,15 @@ def _add_rounds(rounds: Rounds, times_ns: Array, lengths: Array, sums: _Sums) ->
     which, inside = rounds.at(times_ns)
     if outside := int(lengths[~inside].sum()):
         sums[Wait(why.SENDING)].add(outside)
-    spent = numpy.bincount(rounds.reason[which[inside]], lengths[inside], minlength=len(LIMITS))
-    for code in numpy.unique(rounds.reason).tolist():
-        chosen = rounds.reason == code
-        total = sums[_limited(LIMITS[code], rounds.direction)]
-        total.add(int(spent[code]), count=int(chosen.sum()))
+    for limit in sorted({*rounds.reason.tolist()}, key=str):
+        chosen = rounds.reason == limit
+        total = sums[_limited(limit, rounds.direction)]
+        total.add(int(lengths[inside & chosen[which]].sum()), count=int(chosen.sum()))
         total.detail = f"at most {int(rounds.flight_bytes[chosen].max()):,} bytes in flight"
         window = int(rounds.window_bytes[chosen].max())
         if window < UNKNOWN_BYTES // 2:
             total.detail += f", window {window:,} bytes"
-        if LIMITS[code] is why.UNTOLD and rounds.is_even[chosen].all():
+        if limit is why.UNTOLD and rounds.is_even[chosen].all():
             total.detail = "the path's rate, pacing, or a program that writes evenly"
 
 
@@ -275,13 +269,13 @@ def _limited(reason: Reason, sender: int) -> Wait:
     return Wait(reason)
 
 
-def _add_losses(state: ConnectionState, connection: Connection, sums: _Sums) -> None:
+def _add_losses(connection: Dialogue, sums: _Sums) -> None:
     episodes: defaultdict[Wait, list[Episode]] = defaultdict(list)
     for episode in connection.episodes:
         episodes[episode.wait].append(episode)
     for wait, alike in episodes.items():
         if wait not in sums:
-            first, frame = alike[0], state.each.frame
+            first, frame = alike[0], connection.each.frame
             sums[wait].add(0, (frame[max(first.first, 0)], frame[first.places[0]]))
         if wait.reason is why.UNTOLD:
             continue
@@ -293,33 +287,23 @@ def _add_losses(state: ConnectionState, connection: Connection, sums: _Sums) -> 
             total.detail = f"{repeated:,} retransmissions"
 
 
-def _add_end(state: ConnectionState, connection: Connection, sums: _Sums) -> None:
+def _add_end(connection: Dialogue, sums: _Sums) -> None:
     """How the connection began and ended, where that is trouble."""
-    here = slice(connection.first, connection.last)
-    flags, direction = state.flags[here], state.direction[here]
-    handshake = flags & (SYN | ACK)
-    is_established = (
-        bool((handshake == (SYN | ACK)).any())
-        or not bool((handshake == SYN).any())
-        or bool(state.length[here].any())
-    )
-    resets = numpy.flatnonzero((flags & RST) != 0)
-    if not is_established:
-        syn = (flags & SYN) != 0
-        syns = int((syn & (direction == 0)).sum())
-        _add_unestablished(state, connection, syns, sums, is_all=bool(syn.all()))
-    elif len(resets) and direction.min() != direction.max():
-        _add_reset(state, connection, int(resets[0]) + connection.first, sums)
+    flags = connection.state.flags[connection.first : connection.last]
+    resets = connection.first + numpy.flatnonzero(flags & RST)
+    if not connection.is_established:
+        _add_unestablished(connection, sums)
+    elif len(resets) and connection.has_both:
+        _add_reset(connection, int(resets[0]), sums)
 
 
-def _add_unestablished(
-    state: ConnectionState, connection: Connection, syns: int, sums: _Sums, *, is_all: bool
-) -> None:
-    """One finding for a connection that was never established, in place of its parts; `is_all` if
-    it has nothing but SYNs."""
-    refused = connection.refusals
+def _add_unestablished(connection: Dialogue, sums: _Sums) -> None:
+    """One finding for a connection that was never established, in place of its parts."""
+    state, refused = connection.state, connection.refusals
+    syn = (state.flags[connection.first : connection.last] & SYN) != 0
+    syns = connection.count_before(connection.last, 0, SYN)
     # A single SYN may have been answered where the capture did not see it.
-    alone = why.UNANSWERED if syns > 1 and is_all else why.UNTOLD
+    alone = why.UNANSWERED if syns > 1 and syn.all() else why.UNTOLD
     reason = connection.error or (why.REFUSED if refused else alone)
     counts = {why.REFUSED: len(refused), why.UNANSWERED: syns - 1, why.UNTOLD: 1}
     replaced = [
@@ -340,15 +324,14 @@ def _add_unestablished(
         total.places = [(total.time_ns, *state.frames(at, connection.first))]
 
 
-def _add_reset(state: ConnectionState, connection: Connection, at: int, sums: _Sums) -> None:
+def _add_reset(connection: Dialogue, at: int, sums: _Sums) -> None:
     """The first reset, unless the connection was over by then."""
-    by, first = int(state.direction[at]), connection.first
+    state, by, first = connection.state, connection.each.direction[at], connection.first
     left = [
         int(sent[at] - max(0, acked[at])) if sent[at] > 0 else 0
         for sent, acked in zip(state.sent, state.acked, strict=True)
     ]
-    closers = state.direction[first:at][(state.flags[first:at] & FIN) != 0]
-    closed = [bool((closers == side).any()) for side in (0, 1)]
+    closed = [connection.count_before(at, side, FIN) for side in (0, 1)]
     if all(closed) or any(wait.reason is why.GAVE_UP for wait in sums):
         return
     if closed[by] and (not any(left) or (left[1 - by] <= 1 and left[by] <= 1)):

@@ -9,6 +9,7 @@ Source: the rounds follow Zhang et al., On the Characteristics and Origins of In
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -20,7 +21,6 @@ from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.reasons import Reason
 from labs.read.flows.rtt import SOON_NS, Distance
-from labs.read.native.compiled import Int64s, native
 
 BULK_SEGMENTS: Final = 10
 """A sender of less fits into its first congestion window (RFC 6928)."""
@@ -32,7 +32,6 @@ LEAST_ROUND_NS: Final = 1_000_000
 GROWTH: Final = 1.25
 """Slow start doubles, or grows by half if every second segment is acknowledged."""
 UNKNOWN_BYTES: Final = 1 << 40
-MOST_WORD: Final = 1 << 62
 QUEUED: Final = 1.2
 ALIKE: Final = 0.15
 LEADS: Final = 0.5
@@ -51,24 +50,11 @@ BURST_SEGMENTS: Final = 8
 PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
 
-LIMITS: Final = (
-    why.UNTOLD,
-    why.CONGESTION_WINDOW,
-    why.FULL_WINDOW,
-    why.PATH,
-    why.ROUND_TRIP,
-    why.SEND_BUFFER,
-    why.SLOW_START,
-    why.SILLY_WINDOW,
-)
-"""By name, as the accounts have them."""
-CODE: Final = {limit: code for code, limit in enumerate(LIMITS)}
-
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The round trips of one sender in order, as arrays: times, limits (of CODE), the most
-    bytes in flight."""
+    """The round trips of one sender in order, as arrays: times, what limited each, the most bytes
+    in flight."""
 
     direction: int  # of the data: 0 if the client sends
     begin_ns: Array
@@ -90,29 +76,25 @@ class Rounds:
         which = bisect_right(self.begin_ns.data, time_ns) - 1
         if which < 0 or time_ns > self.end_ns[which] + SOON_NS:
             return why.ROUND_TRIP
-        return LIMITS[int(self.reason[which])]
+        limit: Reason = self.reason[which]
+        return limit
 
 
 def rounds(
     state: ConnectionState,
     far: Distance,
-    first: int,
-    last: int,
+    sides: Sequence[Array],
     direction: int,
     lost: list[tuple[int, int]],
 ) -> Rounds | None:
-    """The rounds of one sender of a connection; None if it sends no bulk. `lost` are the times at
-    which an episode of loss begins and ends."""
-    here = slice(first, last)
-    sent = state.direction[here] == direction
-    flags, carries = state.flags[here], state.length[here] > 0
-    data = numpy.flatnonzero(sent & carries & ((flags & SYN) == 0)) + first
-    if state.length[data].sum() < BULK_SEGMENTS * state.mss_bytes[first]:
+    """The rounds of one sender of a connection; None if it sends no bulk. `sides` are the places of
+    the segments of each end, `lost` the times at which an episode of loss begins and ends."""
+    data, heard = sides[direction], sides[1 - direction]
+    data = data[(state.length[data] > 0) & ((state.flags[data] & SYN) == 0)]
+    acks = heard[(state.flags[heard] & ACK) != 0]
+    if not len(acks) or state.length[data].sum() < BULK_SEGMENTS * state.mss_bytes[heard[0]]:
         return None
-    acks = numpy.flatnonzero(~sent & ((flags & ACK) != 0)) + first
-    if not len(acks):
-        return None
-    asked_ns = state.time_ns[here][~sent & carries] + far.far_ns[direction]
+    asked_ns = state.time_ns[heard[state.length[heard] > 0]] + far.far_ns[direction]
     return _Sender(state, far, direction, data, acks, asked_ns, lost).rounds()
 
 
@@ -215,16 +197,16 @@ class _Sender:
         goes_on = self.is_whole | self.is_full
         goes_on[-1] = False
         held = saturated | (goes_on & (self.is_full | ~self.is_asked))
-        reason[~held] = CODE[why.ROUND_TRIP]
-        by_sender = (reason == CODE[why.SEND_BUFFER]) | (reason == CODE[why.CONGESTION_WINDOW])
+        reason[~held] = why.ROUND_TRIP
+        by_sender = (reason == why.SEND_BUFFER) | (reason == why.CONGESTION_WINDOW)
         # It may be the window, whose scale is unknown.
-        reason[by_sender & (self.window >= UNKNOWN_BYTES)] = CODE[why.UNTOLD]
+        reason[by_sender & (self.window >= UNKNOWN_BYTES)] = why.UNTOLD
         # Even rounds fill the path only if it showed that rate: where the RTT grew, or by
         # stretching two bursts of slow start alike. Pacing and a program that writes evenly look
         # the same as a full path, but pace no two such bursts alike, and no queue grows.
         shown = (PATH_SHARE * path_rate <= self.rate) & (path_rate > 0)
-        reason[(reason == CODE[why.PATH]) & is_even & ~shown] = CODE[why.UNTOLD]
-        reason[_leads(reason, self.most)] = CODE[why.SEND_BUFFER]
+        reason[(reason == why.PATH) & is_even & ~shown] = why.UNTOLD
+        reason[_leads(reason, self.most)] = why.SEND_BUFFER
         end_ns = self.end_ns.copy()
         if self.has_ack[-1]:
             end_ns[-1] = max(end_ns[-1], self.acked_ns[-1])
@@ -233,7 +215,7 @@ class _Sender:
         return Rounds(self.direction, *(column[order] for column in columns))
 
     def _limits(self, saturated: Array) -> Array:
-        """What limited each round, if the sender had more to send."""
+        """What limited each round, if the sender had more to send: the first rule that holds."""
         top = self._top
         grows = (self.most >= GROWTH * top) & (top > 0)
         next_grows = numpy.append(self.most[1:] >= GROWTH * self.most[:-1], False)
@@ -252,8 +234,10 @@ class _Sender:
             why.SLOW_START: self._slow & begins,
             why.SEND_BUFFER: self._slow & (flat_rounds >= PLATEAU),
         }
-        codes = [CODE[limit] for limit in rules]
-        return numpy.select([*rules.values()], codes, CODE[why.CONGESTION_WINDOW])
+        reason = numpy.full(len(flat), why.CONGESTION_WINDOW)
+        for limit, holds in reversed(rules.items()):
+            reason[holds] = limit
+        return reason
 
     @cached_property
     def _fresh(self) -> Array:
@@ -318,18 +302,8 @@ def _losses(lost: list[tuple[int, int]], begins: Array) -> tuple[Array, Array]:
 
 def _highest_so_far(values: Array, starts: Array) -> Array:
     """The highest value so far in each part; parts begin at `starts`, whose last is the end."""
-    least, count = int(values.min()), len(starts) - 1
-    span = int(values.max()) - least + 1
-    highest: Array
-    if span * count < MOST_WORD:  # one pass, with the connections above each other
-        floor = numpy.repeat(numpy.arange(count) * span, numpy.diff(starts)) - least
-        highest = numpy.maximum.accumulate(values + floor) - floor
-        return highest
-    parts = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-    highest = numpy.concatenate(
-        [numpy.maximum.accumulate(values[begin:end]) for begin, end in parts]
-    )
-    return highest
+    parts = numpy.split(values, starts[1:-1])
+    return numpy.concatenate([numpy.maximum.accumulate(part) for part in parts])
 
 
 def _leads(reason: Array, flight: Array) -> Array:
@@ -341,11 +315,11 @@ def _leads(reason: Array, flight: Array) -> Array:
         next_places: Array = numpy.minimum.accumulate(numpy.where(which, place, count)[::-1])[::-1]
         return next_places
 
-    plateaus = reason == CODE[why.SEND_BUFFER]
+    plateaus = reason == why.SEND_BUFFER
     after = following(plateaus)
     plateau = numpy.append(flight, 0)[after]
     near = (LEADS * plateau <= flight) & (flight <= (1 + ALIKE) * plateau) & (plateau != 0)
-    leads: Array = (reason == CODE[why.CONGESTION_WINDOW]) & near
+    leads: Array = (reason == why.CONGESTION_WINDOW) & near
     return leads & (following(~leads & ~plateaus) > after)
 
 
@@ -365,17 +339,7 @@ def _burst_rates(times: Array, lengths: Array, firsts: Array, lasts: Array) -> A
 
 def _chain(following: Array) -> Array:
     """The places 0, following[0], following[following[0]] and so on."""
-    chain = numpy.empty(len(following), dtype=numpy.int64)
-    return chain[: _follow_chain(following, chain)]
-
-
-@native
-def _follow_chain(following: Int64s, chain: Int64s) -> int:
-    """Write the places that `_chain` returns into `chain`; return how many there are. Each entry of
-    `following` must be greater than its own place."""
-    at, count = 0, 0
-    while at < len(following) and count < len(chain):
-        chain[count] = at
-        count += 1
-        at = following[at]
-    return count
+    chain, places = [0], following.data
+    while (at := places[chain[-1]]) < len(places):
+        chain.append(at)
+    return numpy.array(chain)

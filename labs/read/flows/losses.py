@@ -9,8 +9,9 @@ Source: RFC 5681 3.2, RFC 6298, RFC 8985 (RACK and the tail loss probe), RFC 288
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -20,7 +21,7 @@ import numpy
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
 from labs.read.flows import reasons as why
-from labs.read.flows.connection_state import Array, Column, Columns, ConnectionState
+from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.reasons import NAMES, Reason, Wait
 from labs.read.flows.rtt import SOON_NS, Distance
 
@@ -66,9 +67,12 @@ class Episode:
         return self.places if self.reason is why.SPURIOUS else []
 
 
-def episodes(state: ConnectionState, far: Distance, first: int, last: int) -> list[Episode]:
-    """The episodes of the connection on the places `first` to `last` - 1, in order."""
-    both = [_Sender(state, far, first, last, side).episodes() for side in (0, 1)]
+def episodes(
+    state: ConnectionState, far: Distance, sides: Sequence[Array], last: int
+) -> list[Episode]:
+    """The episodes of a connection, in order. `sides` are the places of the segments of each end,
+    `last` is the place after all."""
+    both = [_Sender(state, far, sides, last, direction).episodes() for direction in (0, 1)]
     return sorted(both[0] + both[1], key=lambda episode: episode.first)
 
 
@@ -76,24 +80,26 @@ class _Sender:
     """One end of a connection, its retransmissions, and what the other end reports about them."""
 
     def __init__(
-        self, state: ConnectionState, far: Distance, first: int, last: int, direction: int
+        self,
+        state: ConnectionState,
+        far: Distance,
+        sides: Sequence[Array],
+        last: int,
+        direction: int,
     ) -> None:
-        self.each, self.first, self.last = state.each, first, last
+        sent, heard = sides[direction], sides[1 - direction]
+        self.each, self.first, self.last = state.each, int(min(sent[0], heard[0])), last
         self.direction, self.rtt_ns, self.away_ns = direction, far.rtt_ns, far.far_ns[direction]
-        here = slice(first, last)
-        flags, marks, begin = state.flags[here], state.marks[here], state.begin[here]
-        sent = state.direction[here] == direction
-        repeats = sent & (begin < state.sent[direction][here])
-        repeats &= (state.length[here] > 0) | ((flags & FIN) != 0)
-        repeats &= ((flags & (SYN | RST)) == 0) & ((marks & PROBES) == 0)
-        self.again = (numpy.flatnonzero(repeats) + first).tolist()
-        if not self.again:
-            return
-        acks = numpy.flatnonzero(~sent & ((flags & ACK) != 0)) + first
+        flags = state.flags[sent]
+        repeats = state.begin[sent] < state.sent[direction, sent]
+        repeats &= (state.length[sent] > 0) | ((flags & FIN) != 0)
+        repeats &= ((flags & (SYN | RST)) == 0) & ((state.marks[sent] & PROBES) == 0)
+        self.again = sent[repeats].tolist()
+        acks = heard[(state.flags[heard] & ACK) != 0]
         self.acks, self.acked = acks.data, state.ack[acks].data
         self.highest = numpy.maximum.accumulate(state.ack[acks]).data
-        self.dsacks = (numpy.flatnonzero(~sent & (state.repeats[here] >= 0)) + first).tolist()
-        self.last_heard = int((numpy.flatnonzero(~sent) + first).max(initial=-1))
+        self.dsacks = heard[state.repeats[heard] >= 0].tolist()
+        self.last_heard = int(heard[-1])
 
     def episodes(self) -> list[Episode]:
         episodes: list[Episode] = []
@@ -112,28 +118,33 @@ class _Sender:
             self._judge(episode)
         return episodes
 
+    def _before(self, at: int, most: int | None = None) -> Iterator[tuple[int, bool, int]]:
+        """The segments before that one, at most so many, the latest first: the place, whether this
+        end sent it, and how long before."""
+        each, least = self.each, self.first if most is None else max(self.first, at - most)
+        for place in range(at - 1, least - 1, -1):
+            is_sent = each.direction[place] == self.direction
+            yield place, is_sent, each.time_ns[at] - each.time_ns[place]
+
     def _is_reordered(self, at: int) -> bool:
         """Whether the segment was overtaken on its way: it fills a hole that is younger than the
         time in which an ACK could have made its sender retransmit it."""
         each = self.each
         if self.away_ns < SOON_NS // 5:
             return False
-        place = at - 1
-        while place >= self.first and each.end[place] > each.begin[at]:
-            if each.direction[place] == self.direction and each.begin[place] == each.begin[at]:
+        for place, is_sent, _ in self._before(at):
+            if each.end[place] <= each.begin[at]:
+                break
+            if is_sent and each.begin[place] == each.begin[at]:
                 return False  # sent before
-            place -= 1
-        near = range(max(self.first, at - NEAR), at)
-        overtook = (
-            place
-            for place in near
-            if each.direction[place] == self.direction and each.begin[place] >= each.end[at]
-        )
-        opened = next(overtook, None)
-        if opened is None or each.time_ns[at] - each.time_ns[opened] >= 0.8 * self.away_ns:
+        overtook = [
+            (place, age)
+            for place, is_sent, age in self._before(at, NEAR)
+            if is_sent and each.begin[place] >= each.end[at]
+        ]
+        if not overtook or overtook[-1][1] >= 0.8 * self.away_ns:
             return False
-        begin, end = bisect_left(self.dsacks, opened), bisect_left(self.dsacks, at)
-        return begin == end
+        return bisect_left(self.dsacks, overtook[-1][0]) == bisect_left(self.dsacks, at)
 
     def _shows_hole(self, place: int) -> bool:
         return bool(self.each.marks[place] & bits.DUPLICATE_ACK or self.each.sacks[place])
@@ -143,14 +154,10 @@ class _Sender:
         the one before the retransmission."""
         each, start = self.each, at - 1
         acked, begin = each.acked[self.direction], each.begin[at]
-        for place in range(at - 1, max(self.first, at - FAR - 1), -1):
-            if acked[place] < begin - 1:
+        for place, is_sent, _ in self._before(at, FAR):
+            if acked[place] < begin - 1 or (not is_sent and each.ack[place] > begin):
                 break
-            if each.direction[place] == self.direction:
-                continue
-            if each.ack[place] > begin:
-                break
-            if self._shows_hole(place):
+            if not is_sent and self._shows_hole(place):
                 start = place - 1
         return start
 
@@ -179,13 +186,11 @@ class _Sender:
         each, seq, reports = self.each, self.each.begin[at], 0
         if self.away_ns < SOON_NS // 5:
             return False
-        for place in range(at - 1, max(self.first, at - NEAR) - 1, -1):
-            if each.direction[place] == self.direction:
-                continue
-            if not seq - 1 <= each.ack[place] <= seq:
-                break
-            is_old = each.time_ns[at] - each.time_ns[place] > 2 * self.rtt_ns
-            reports += bool(each.sacks[place]) and is_old
+        for place, is_sent, age in self._before(at, NEAR):
+            if not is_sent:
+                if not seq - 1 <= each.ack[place] <= seq:
+                    break
+                reports += bool(each.sacks[place]) and age > 2 * self.rtt_ns
         return reports >= REPORTS
 
     def _is_by_timer(self, at: int) -> bool:
@@ -197,11 +202,10 @@ class _Sender:
         each = self.each
         slack = SOON_NS + self.rtt_ns // 4
         patience = min(max(slack, 2 * SOON_NS + self.rtt_ns), LEAST_TIMER_NS)
-        for place in range(at - 1, self.first - 1, -1):
-            age = each.time_ns[at] - each.time_ns[place]
+        for place, is_sent, age in self._before(at):
             if age > self.away_ns + patience:
                 return True
-            if each.direction[place] == self.direction:
+            if is_sent:
                 # One of a row of retransmissions, or sent together with new data.
                 if age < SOON_NS // 5 and each.length[place]:
                     return False
@@ -221,10 +225,10 @@ class _Sender:
             return False
         if each.acked[self.direction][at] < each.begin[at] - 1:
             return False
-        for place in range(at - 1, self.first - 1, -1):
+        for place, is_sent, _ in self._before(at):
             if not each.length[place]:
                 continue
-            if each.direction[place] != self.direction:
+            if not is_sent:
                 if original is None:
                     return False  # a request: what came before was another response
             elif original is not None:
@@ -300,13 +304,19 @@ def holes(
     """
     beside_hole, count, each = numpy.zeros(last - first, dtype=bool), 0, state.each
     marked = (numpy.flatnonzero(state.marks[first:last] & MISSING) + first).tolist()
-    fillers = [_Fillers(state, side, places) for side, places in enumerate(sides) if marked]
+    fillers = [_fillers(state, side, places) for side, places in enumerate(sides) if marked]
+    longest = int((state.end[first:last] - state.begin[first:last]).max())
     for at in marked:
         side = each.direction[at]
         if each.marks[at] & bits.ACK_LOST_SEGMENT:
             side = 1 - side
-        elif fillers[side].fill(each.sent[side][at], at):
-            continue
+        else:
+            number = each.sent[side][at]
+            low, high = (
+                bisect_left(fillers[side], (edge,)) for edge in (number - longest, number + 1)
+            )
+            if any(place >= at and end > number for _, end, place in fillers[side][low:high]):
+                continue
         before = bisect_left(sides[side].data, at) - 1
         since = int(sides[side][before]) if before >= 0 else first
         beside_hole[since + 1 - first : at + 1 - first] = True
@@ -314,37 +324,19 @@ def holes(
     return beside_hole, count
 
 
-class _Fillers:
-    """The segments of one side that can fill a hole: data, or a FIN, that begins below the highest
-    number sent; in the order of their numbers."""
-
-    def __init__(self, state: ConnectionState, side: int, places: Array) -> None:
-        begin, length = state.begin[places], state.end[places] - state.begin[places]
-        chosen = begin < state.sent[side][places]
-        chosen &= (state.length[places] > 0) | ((state.flags[places] & FIN) != 0)
-        places = places[chosen]
-        self.places = places[numpy.argsort(begin[chosen], kind="stable")].tolist()
-        self.begins = numpy.sort(begin[chosen]).data
-        self.ends = state.each.end
-        self.longest = int(length[chosen].max(initial=0))
-
-    def fill(self, number: int, since: int) -> bool:
-        """Whether one at that place or later has the byte of that sequence number."""
-        low = bisect_left(self.begins, number - self.longest)
-        high = bisect_right(self.begins, number)
-        return any(place >= since and self.ends[place] > number for place in self.places[low:high])
-
-
-def skipped_packets(each: Columns[Column], before: int, at: int) -> int:
-    """How many packets of a side are missing between two of its segments that follow each other,
-    by their identification: Linux counts up for each packet of a connection."""
-    packets = max(1, -(-each.length[before] // each.mss_bytes[before]))
-    return (each.ip_id[at] - each.ip_id[before] - packets) & 0xFFFF
+def _fillers(state: ConnectionState, side: int, places: Array) -> list[tuple[int, int, int]]:
+    """The segments of one side that can fill a hole, as begin, end and place, in order: data, or a
+    FIN, that begins below the highest number sent."""
+    begin, end = state.begin[places], state.end[places]
+    chosen = (begin < state.sent[side, places]) & (end > begin)
+    columns = (begin[chosen].tolist(), end[chosen].tolist(), places[chosen].tolist())
+    return sorted(zip(*columns, strict=True))
 
 
 def counts_ids(state: ConnectionState, places: Array) -> bool:
-    """Whether a side counts its packets in their identification: at least half of the numbers
-    follow the previous one directly, and at least 90 % skip fewer than MOST_LOST packets."""
+    """Whether a side counts its packets in their identification, as Linux does per connection: at
+    least half of the numbers follow the previous one directly, and at least 90 % skip fewer than
+    MOST_LOST packets."""
     plain = places[(state.flags[places] & SYN) == 0]
     if len(plain) < 3 or state.ip_id[plain[0]] < 0:
         return False

@@ -32,7 +32,7 @@ class Certainty(Enum):
     INFERRED = "likely: shown only by what is missing or by a pattern"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reason:
     """A reason: `name` as in JSON, `words` what it means, `advice` what to change.
 
@@ -55,6 +55,8 @@ class Reason:
 
     def __str__(self) -> str:
         return self.name
+
+    __repr__ = __str__
 
     @property
     def is_event(self) -> bool:

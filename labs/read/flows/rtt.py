@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy
 
 from labs.read.capture.segment_table import ACK, RST, SYN
-from labs.read.flows.connection_state import NOT_ONCE, Array, ConnectionState, connection_state
+from labs.read.flows.connection_state import NOT_ONCE, ConnectionState, connection_state
 from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, native
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def distances(state: ConnectionState) -> list[Distance]:
     """Measure how far both ends of each connection are."""
     handshake, shortest = numpy.full((2, 2, len(state.starts) - 1), UNBOUNDED_NS)
     at_once = numpy.zeros_like(handshake)
-    columns = (state.direction, state.flags, state.time_ns, state.end, state.ack, *state.acked)
+    columns = (state.direction, state.flags, state.time_ns, state.end, state.ack, state.acked)
     of_acks = (state.mss_bytes, state.acked_by)
     _find_distances(state.starts, *columns, *of_acks, handshake, shortest, at_once)
     far = numpy.minimum(handshake, numpy.maximum(shortest, 0))
@@ -103,8 +103,7 @@ def _find_distances(
     time_ns: Int64s,
     end: Int64s,
     ack: Int64s,
-    acked_0: Int64s,
-    acked_1: Int64s,
+    acked: Int64s,
     mss_bytes: Int32s,
     acked_by: Int64s,
     handshake: Int64s,
@@ -128,7 +127,7 @@ def _find_distances(
             by = acked_by[at]
             if by >= 0 and end[at] == ack[by]:
                 to, spent = 1 - direction[at], time_ns[by] - time_ns[at]
-                covered = ack[by] - (acked_0[by] if to else acked_1[by])
+                covered = ack[by] - acked[1 - to, by]
                 if covered >= 2 * mss_bytes[by] and spent <= 2 * shortest[to, number] + NEAR_NS:
                     at_once[to, number] = 1
 
@@ -164,21 +163,20 @@ def _time_handshake(
         handshake[0, number] = max(0, time_ns[agreed] - time_ns[answered])
 
 
-def spread_ms(state: ConnectionState, first: int, last: int) -> tuple[float, ...] | None:
-    """The 10th, 50th and 90th percentile of a connection's RTT as the senders of its data saw it,
-    by the ACKs of data that was sent once; None without any."""
+@dataclass(frozen=True)
+class Spread:
+    """Percentiles of the time to the ACK of data, in ms."""
+
+    JSON: ClassVar = ("p10", "p50", "p90")
+    p10: float
+    p50: float
+    p90: float
+
+
+def spread_ms(state: ConnectionState, first: int, last: int) -> Spread | None:
+    """The RTT of a connection as the senders of its data saw it, by the ACKs of data that was sent
+    once; None without any."""
     by = state.acked_by[first:last]
     at = numpy.flatnonzero(by >= 0)
-    times = numpy.sort(state.time_ns[by[at]] - state.time_ns[at + first])
-    return tuple(_percentile(times, share) / 1e6 for share in (0.1, 0.5, 0.9)) if len(at) else None
-
-
-def _percentile(times: Array, share: float) -> float:
-    """As numpy.percentile, which is slow for short arrays."""
-    place = (len(times) - 1) * share
-    low = int(place)
-    part, lower = place - low, int(times[low])
-    upper = int(times[min(low + 1, len(times) - 1)])
-    if part < 0.5:
-        return lower + (upper - lower) * part
-    return upper - (upper - lower) * (1 - part)
+    times = state.time_ns[by[at]] - state.time_ns[at + first]
+    return Spread(*(numpy.percentile(times, (10, 50, 90)) / 1e6).tolist()) if len(at) else None

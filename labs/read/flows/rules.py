@@ -167,16 +167,10 @@ def aborts(ending: Ending) -> Gap | None:
 
 def answer_was_lost(ending: Ending) -> Gap | None:
     """An earlier answer to one of several SYNs was lost before it passed the capture."""
-    dialogue, at = ending.dialogue, ending.at
-    beyond_ns = ending.length_ns - ending.away_ns
-    if (
-        beyond_ns >= SYN_TIMER_NS
-        and not dialogue.count_before(at, ending.by, SYN)
-        and dialogue.count_before(at, ending.other, SYN) > 1
-    ):
-        wait = ending.awaited(why.SYN_REPEATED)
-        return Gap(at, ending.length_ns, wait, beyond_ns, why.HANDSHAKE)
-    return None
+    by, other = (ending.dialogue.count_before(ending.at, side, SYN) for side in ending.sides)
+    if ending.beyond_ns < SYN_TIMER_NS or by or other < 2:
+        return None
+    return ending.waited(ending.beyond_ns, why.SYN_REPEATED, why.HANDSHAKE)
 
 
 def opens(ending: Ending) -> Gap | None:
@@ -217,8 +211,7 @@ def repairs(ending: Ending) -> Gap | None:
     if episode is None or episode.reason is why.SPURIOUS or ending.marks & PROBED:
         return None
     if episode.reason is why.FAST_RECOVERY:  # a round trip of it is the price of any repair
-        beyond_ns = max(0, ending.length_ns - ending.away_ns)
-        return Gap(ending.at, ending.length_ns, episode.wait, beyond_ns, why.FAST_RECOVERY)
+        return ending.waited(ending.beyond_ns, episode.wait, why.FAST_RECOVERY)
     return ending.whole(episode.wait)
 
 
@@ -290,7 +283,7 @@ def may_be_repeated(ending: Ending) -> Gap | None:
 
 def was_not_written(ending: Ending) -> Gap | None:
     is_sure = ending.late_ns < LEAST_TIMER_NS or not ending.hides_losses
-    return ending.late(why.APPLICATION, ending.rest, is_sure=is_sure)
+    return ending.waited(ending.late_ns, why.APPLICATION, ending.rest, is_sure=is_sure)
 
 
 # The end of one direction.

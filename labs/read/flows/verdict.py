@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 import numpy
 
-from labs.read.capture.segment_table import ACK, FIN, SYN
-from labs.read.flows.connection_state import ConnectionState
-from labs.read.flows.waits import Connection, Waits
+from labs.read.capture.segment_table import ACK, FIN, SYN, Remarks
+from labs.read.flows.dialogue import Dialogue
+from labs.read.flows.waits import Waits
 
 NEAR: Final = 0.1
 """At an end, the distance to that end is at most this share of the RTT."""
@@ -21,56 +22,23 @@ TICKS_NS: Final = (1e3, 1e6, 1e9 / 300, 4e6, 1e7)
 """What a timestamp counts (RFC 7323 5.4): in Linux 1 ms, or 1 us with tcp_usec_ts; elsewhere ticks
 of 100 to 1000 Hz."""
 TICK_ERROR: Final = 0.2
-SENTENCES: Final = (
-    (
-        "copies_removed",
-        "1 packet was captured twice. The copy is ignored.",
-        "{n} packets were captured twice. The copies are ignored.",
-    ),
-    (
-        "one_direction",
-        "{this} has packets of one direction only. No reason is given for its waits.",
-        "{n} {of} have packets of one direction only. No reason is given for their waits.",
-    ),
-    (
-        "without_syn",
-        "{this} began before the capture, so its window scale is unknown.",
-        "{n} {of} began before the capture, so their window scale is unknown.",
-    ),
-    (
-        "rtt_unknown",
-        "{this} has no measurable RTT. Reasons that need it are not given.",
-        "{n} {of} have no measurable RTT. Reasons that need it are not given.",
-    ),
-    (
-        "holes",
-        "Once the capture lacks packets. No reason is given for a wait next to them.",
-        "{n} times the capture lacks packets. No reason is given for waits next to them.",
-    ),
-    (
-        "filtered",
-        "{this} lacks nearly all its data: a capture filter removed it.",
-        "{n} {of} lack nearly all their data: a capture filter removed it.",
-    ),
-    (
-        "clipped",
-        "1 packet was captured without its whole headers.",
-        "{n} packets were captured without their whole headers.",
-    ),
-    (
-        "clock_steps",
-        "The clock of the capture was set while it ran.",
-        "{n} times the clock of the capture was set while it ran.",
-    ),
-    (
-        "answered_nearby",
-        "{this} was answered by something nearer than the server: a proxy or firewall "
-        "completes the handshake.",
-        "{n} {of} were answered by something nearer than the server: a proxy or firewall "
-        "completes the handshake.",
-    ),
-)
-"""For a count that is not 0: its field, the sentence for 1, and that for more."""
+SENTENCES: Final = {
+    "copies_removed": "{n} [packet was|packets were] captured twice. The [copy is|copies are] "
+    "ignored.",
+    "one_direction": "{this} [has|have] packets of one direction only. No reason is given for "
+    "[its|their] waits.",
+    "without_syn": "{this} began before the capture, so [its|their] window scale is unknown.",
+    "rtt_unknown": "{this} [has|have] no measurable RTT. Reasons that need it are not given.",
+    "holes": "[Once|{n} times] the capture lacks packets. No reason is given for [a wait|waits] "
+    "next to them.",
+    "filtered": "{this} [lacks|lack] nearly all [its|their] data: a capture filter removed it.",
+    "clipped": "{n} [packet was|packets were] captured without [its|their] whole headers.",
+    "clock_steps": "[The|{n} times the] clock of the capture was set while it ran.",
+    "answered_nearby": "{this} [was|were] answered by something nearer than the server: a proxy or "
+    "firewall completes the handshake.",
+}
+"""For a count that is not 0, by its field; [of 1|of more]."""
+CHOICE: Final = re.compile(r"\[(.*?)\|(.*?)\]")
 
 
 @dataclass(frozen=True)
@@ -95,17 +63,21 @@ class Verdict:
     def lines(self) -> tuple[str, ...]:
         """One sentence per finding."""
         sentences = [self._describe_place()]
-        all_of = f"of {self.connections:,} connections"
         if self.large_segments:
             sentences.append(
                 f"{self.large_segments:,} segments are larger than the MSS: the network card cuts "
                 "or joins them (TSO, GRO), so times within a burst are not those of the wire."
             )
-        for name, singular, plural in SENTENCES:
+        for name, text in SENTENCES.items():
             if count := getattr(self, name):
-                this = "The connection" if self.connections == 1 else f"1 {all_of}"
-                words = singular if count == 1 else plural
-                sentences.append(words.format(n=f"{count:,}", of=all_of, this=this))
+                is_only = self.connections == count == 1
+                this = (
+                    "The connection"
+                    if is_only
+                    else f"{count:,} of {self.connections:,} connections"
+                )
+                words = CHOICE.sub(r"\1" if count == 1 else r"\2", text)
+                sentences.append(words.format(n=f"{count:,}", this=this))
         return tuple(sentences)
 
     def _describe_place(self) -> str:
@@ -134,43 +106,42 @@ class Judge:
         """Judge some connections."""
         state = waits.state
         for connection in waits.connections:
-            self._counts.update(_of_connection(state, connection))
+            self._counts.update(_of_connection(connection))
             if connection.far.is_measured:
                 self._far_ns.append(connection.far.far_ns)
         self._counts["connections"] += len(waits.connections)
         self._counts["copies_removed"] += waits.copies
         self._counts["large_segments"] += int((state.length > state.mss_bytes).sum())
 
-    def verdict(self, *, clipped: int = 0, backwards: int = 0) -> Verdict:
+    def verdict(self, held: Remarks | None = None) -> Verdict:
         """The verdict on all that was added, and on what the reader counted."""
-        counts = {field.name: self._counts[field.name] for field in fields(Verdict)}
-        from_reader = {"clipped": clipped, "backwards": backwards, "place": _place(self._far_ns)}
-        return Verdict(**{**counts, **from_reader})  # type: ignore[arg-type]
+        counts: dict[str, Any] = {field.name: self._counts[field.name] for field in fields(Verdict)}
+        if held is not None:
+            counts["clipped"] = held.counts.get("headers_cut", 0)
+            counts["backwards"] = held.counts.get("backwards", 0)
+        return Verdict(**{**counts, "place": _place(self._far_ns)})
 
 
-def _of_connection(state: ConnectionState, connection: Connection) -> dict[str, int]:
+def _of_connection(connection: Dialogue) -> dict[str, int]:
     """What one connection adds to the counts of the verdict."""
-    first, last = connection.first, connection.last
-    here = slice(first, last)
-    flags, direction = state.flags[here], state.direction[here]
+    state, here = connection.state, slice(connection.first, connection.last)
+    flags = state.flags[here]
     opened = bool(((flags & SYN) != 0).any())
-    has_both = bool(direction.min() != direction.max())
     only_syns = bool(((flags & (SYN | ACK)) == SYN).all())
-    answered = bool(((flags & (SYN | ACK)) == (SYN | ACK)).any())
-    established = answered or not opened or bool(state.length[here].any())
     reach = int(max(state.end[here].max(), state.ack[here].max()))
     carried = int(state.length[here].sum())
-    missing = max(0, int(state.end[here][direction == 0].max(initial=0)))
-    missing += max(0, int(state.end[here][direction == 1].max(initial=0)))
+    missing = sum(int(state.end[places].max(initial=0)) for places in connection.sides)
     closed = bool(((flags & FIN) != 0).any())
     return {
-        "one_direction": not has_both and not only_syns,
+        "one_direction": not connection.has_both and not only_syns,
         "without_syn": not opened,
-        "rtt_unknown": not connection.far.is_measured and has_both and established,
+        "rtt_unknown": not connection.far.is_measured
+        and connection.has_both
+        and connection.is_established,
         "filtered": opened and closed and reach > 5000 and carried < 0.1 * missing,
         "holes": connection.hole_count,
-        "answered_nearby": _is_answered_nearby(state, first, last),
-        "clock_steps": _steps(state, first, last),
+        "answered_nearby": _is_answered_nearby(connection),
+        "clock_steps": _steps(connection),
     }
 
 
@@ -187,16 +158,15 @@ def _place(far_ns: list[tuple[int, int]]) -> str:
     return "server" if server <= NEAR * rtt else "between"
 
 
-def _is_answered_nearby(state: ConnectionState, first: int, last: int) -> bool:
+def _is_answered_nearby(connection: Dialogue) -> bool:
     """Whether the SYN-ACK came much sooner than any ACK of data ever does."""
-    syns = numpy.flatnonzero((state.flags[first:last] & SYN) != 0) + first
-    if len(syns) != 2 or state.direction[syns[0]] != 0 or state.direction[syns[1]] != 1:
+    state, (sent, heard) = connection.state, connection.sides
+    syns = [places[(state.flags[places] & SYN) != 0] for places in (sent, heard)]
+    if [*map(len, syns)] != [1, 1] or syns[0] > syns[1]:
         return False
-    handshake = int(state.time_ns[syns[1]] - state.time_ns[syns[0]])
-    asked = numpy.flatnonzero(
-        (state.direction[first:last] == 0) & (state.acked_by[first:last] >= 0)
-    )
-    times = state.time_ns[state.acked_by[asked + first]] - state.time_ns[asked + first]
+    handshake = int((state.time_ns[syns[1]] - state.time_ns[syns[0]])[0])
+    asked = sent[state.acked_by[sent] >= 0]
+    times = state.time_ns[state.acked_by[asked]] - state.time_ns[asked]
     return bool(
         len(times) >= 5
         and times.min() > 4 * handshake
@@ -206,12 +176,11 @@ def _is_answered_nearby(state: ConnectionState, first: int, last: int) -> bool:
     )
 
 
-def _steps(state: ConnectionState, first: int, last: int) -> int:
+def _steps(connection: Dialogue) -> int:
     """How often the capture's clock and the timestamps of both ends disagree by half a second."""
-    seen = 0
-    for side in (0, 1):
-        sent = numpy.flatnonzero(state.direction[first:last] == side) + first
-        values, times = state.tsval[sent], state.time_ns[sent]
+    counts, state = list[int](), connection.state
+    for places in connection.sides:
+        values, times = state.tsval[places], state.time_ns[places]
         if len(values) < LEAST_STAMPS or (values < 0).any():
             return 0
         ticks, lengths = numpy.diff(values), numpy.diff(times)
@@ -222,13 +191,8 @@ def _steps(state: ConnectionState, first: int, last: int) -> int:
         if moving.sum() < LEAST_STAMPS // 2:
             return 0
         measured_ns = float(numpy.median(lengths[moving] / ticks[moving]))
-        tick_ns = _nearest_tick_ns(measured_ns)
+        tick_ns = min(TICKS_NS, key=lambda usual_ns: abs(usual_ns - measured_ns))
         if abs(measured_ns - tick_ns) > TICK_ERROR * tick_ns:
             return 0  # a clock of another rate, of which no step can be told
-        off = numpy.abs(lengths - ticks * tick_ns) > STEP_NS
-        seen = max(seen, int(off.sum())) if side == 0 else min(seen, int(off.sum()))
-    return seen
-
-
-def _nearest_tick_ns(measured_ns: float) -> float:
-    return min(TICKS_NS, key=lambda usual_ns: abs(usual_ns - measured_ns))
+        counts.append(int((numpy.abs(lengths - ticks * tick_ns) > STEP_NS).sum()))
+    return min(counts)

@@ -18,10 +18,8 @@ from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import IN_PARTS, Table, must_fit
 from labs.read.flows.connection_state import ConnectionState, connection_state
 from labs.read.flows.dialogue import Dialogue, Gap
-from labs.read.flows.limits import Rounds
-from labs.read.flows.losses import Episode
 from labs.read.flows.reasons import NAMES, SENDING, Reason, Wait
-from labs.read.flows.rtt import Distance, distances
+from labs.read.flows.rtt import distances
 from labs.read.flows.rules import gap_before, wait_instead
 
 if TYPE_CHECKING:
@@ -48,34 +46,12 @@ BY_TIME: Final = itemgetter(COLUMNS.index("at_ns"))
 
 
 @dataclass(frozen=True, eq=False)
-class Connection:
-    """The gaps of a connection on the places `first` to `last` - 1 that were looked at, its losses,
-    and the rounds of its senders.
-
-    `undecided` are gaps of unknown distance that may be no longer than a round trip. `error` is the
-    reason that an ICMP error gives, `refusals` are resets that refuse it.
-    """
-
-    number: int
-    first: int
-    last: int
-    far: Distance
-    gaps: list[Gap]
-    undecided: list[int]
-    episodes: list[Episode]
-    rounds: list[Rounds]
-    hole_count: int  # how often packets are missing
-    refusals: list[int]
-    error: Reason | None
-
-
-@dataclass(frozen=True, eq=False)
 class Waits:
     """The waits of all connections of a table of segments, without its `copies`."""
 
     state: ConnectionState
-    connections: list[Connection]
-    copies: int = 0
+    connections: list[Dialogue]
+    copies: int
 
     @cached_property
     def gaps(self) -> dict[int, Gap]:
@@ -103,46 +79,27 @@ def explained_waits(segments: Table, errors: Mapping[int, Reason] | None = None)
     begin here, so that they agree.
     """
     segments, copies = without_copies(segments)
-    return replace(waits(connection_state(segments), errors=errors), copies=copies)
-
-
-def waits(state: ConnectionState, *, errors: Mapping[int, Reason] | None = None) -> Waits:
-    """Look at every gap of at least LOOKED_AT_NS; `errors` as above."""
-    errors = errors or {}
+    state, connections = connection_state(segments), []
     long = numpy.flatnonzero(state.gaps_ns() >= LOOKED_AT_NS)
-    connections = []
     for (first, last), far in zip(state.edges, distances(state), strict=True):
         begin, end = numpy.searchsorted(long, (first, last))
-        number = int(state.connection[first])
-        dialogue = Dialogue(state, far, first, last, errors.get(number))
-        connections.append(_connection(dialogue, number, long[begin:end].tolist()))
-    return Waits(state, connections)
+        error = (errors or {}).get(int(state.connection[first]))
+        connections.append(Dialogue(state, far, first, last, error))
+        for place in long[begin:end].tolist():
+            _look_at(connections[-1], place)
+    return Waits(state, connections, copies)
 
 
-def _connection(dialogue: Dialogue, number: int, places: list[int]) -> Connection:
-    gaps, undecided = [], []
-    for place in places:
-        gap = gap_before(dialogue, place)
-        if gap is None:
-            undecided.append(place)
-            continue
-        then = wait_instead(dialogue, gap)
-        if then is not None:
-            gap = replace(gap, instead=then.wait, is_sure=then.is_sure)
-        gaps.append(gap)
-    return Connection(
-        number,
-        dialogue.first,
-        dialogue.last,
-        dialogue.far,
-        gaps,
-        undecided,
-        dialogue.episodes,
-        [rounds for rounds in dialogue.bulk if rounds is not None],
-        dialogue.hole_count,
-        dialogue.refusals,
-        dialogue.error,
-    )
+def _look_at(dialogue: Dialogue, place: int) -> None:
+    """Find the reason of the gap before that place."""
+    gap = gap_before(dialogue, place)
+    if gap is None:
+        dialogue.undecided.append(place)
+        return
+    then = wait_instead(dialogue, gap)
+    if then is not None:
+        gap = replace(gap, instead=then.wait, is_sure=then.is_sure)
+    dialogue.gaps.append(gap)
 
 
 def without_copies(segments: Table) -> tuple[Table, int]:
@@ -151,22 +108,19 @@ def without_copies(segments: Table) -> tuple[Table, int]:
     Copies have all fields in common, and follow within COPY_NS. They are removed only if they are a
     large share of the capture: a duplicate ACK may equal the one before it.
     """
-    if len(segments) < 2:
-        return segments, 0
     # Copies have one sequence and acknowledgement number: a file with few such has few copies.
     numbers = numpy.asarray(segments["seq"]).astype(numpy.uint64) << numpy.uint64(32)
     numbers |= numpy.asarray(segments["ack"]).astype(numpy.uint64)
     numbers.sort()
-    if (numpy.diff(numbers) == 0).mean() < COPIES_SHARE:
+    if (numpy.diff(numbers) == 0).sum() < max(1, COPIES_SHARE * (len(numbers) - 1)):
         return segments, 0
     from pandas import DataFrame  # noqa: PLC0415  slow to load
 
-    packets = DataFrame({name: numpy.asarray(segments[name]) for name in COPIED_FIELDS})
-    times = numpy.asarray(segments["time_ns"])
-    packets["time_ns"] = times
-    firsts = packets.groupby(list(COPIED_FIELDS), sort=False)["time_ns"].transform("first")
-    seen = packets.duplicated(list(COPIED_FIELDS)).to_numpy()
-    copies = seen & (numpy.abs(times - firsts.to_numpy()) <= COPY_NS)
+    names = list(COPIED_FIELDS)
+    packets = DataFrame({name: numpy.asarray(segments[name]) for name in (*names, "time_ns")})
+    firsts = packets.groupby(names, sort=False)["time_ns"].transform("first")
+    late_ns = (packets["time_ns"] - firsts).abs()
+    copies = (packets.duplicated(names) & (late_ns <= COPY_NS)).to_numpy()
     if copies.mean() < COPIES_SHARE:
         return segments, 0
     return segments[~copies], int(copies.sum())
@@ -235,7 +189,7 @@ def find_stalls(waits: Waits, *, min_gap_ms: float = MIN_GAP_MS) -> Stalls:
     )
 
 
-def _stall(state: ConnectionState, connection: Connection, gap: Gap) -> tuple[Any, ...]:
+def _stall(state: ConnectionState, connection: Dialogue, gap: Gap) -> tuple[Any, ...]:
     at = gap.place
     return (
         connection.number,

@@ -1,4 +1,4 @@
-"""What HTTP clients print or write: ab (ApacheBench), httping, wget, and the two of the labs.
+"""What HTTP clients print or write: ab (ApacheBench), httping and wget.
 
 ab leaves a report and percentiles (-e). It sends a request when the one before it was answered, so
 a stall holds back the requests that would have met it: its percentiles are those of the requests
@@ -15,9 +15,8 @@ Source: wget, src/progress.c (dot_draw, print_row_stats), src/retr.c retr_rate()
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
 
 from labs.drive.units import MIB
 from labs.errors import Damaged
@@ -25,53 +24,53 @@ from labs.errors import Damaged
 _AB_BEGIN = "This is ApacheBench, Version "
 _AB_PERCENTILES = "Percentage served,Time in ms"
 _AB_FIGURE = re.compile(
-    r"^(?P<name>[A-Z][A-Za-z0-9 -]{2,40}): +(?P<value>\d{1,15}(?:\.\d{1,9})?)"
-    r"(?P<unit>$| .*$)",
-    re.ASCII | re.MULTILINE,
+    r"^([A-Z][A-Za-z0-9 -]{2,40}): +(\d{1,15}(?:\.\d{1,9})?)(?:$| .*$)", re.ASCII | re.MULTILINE
 )
+_AB_NAMES = {
+    "concurrency": "Concurrency Level",
+    "complete": "Complete requests",
+    "failed": "Failed requests",
+    "refused": "Non-2xx responses",
+    "keep_alive": "Keep-Alive requests",
+    "document_bytes": "Document Length",
+    "total_bytes": "Total transferred",
+    "html_bytes": "HTML transferred",
+}
+_AB_OPTIONAL = {"Non-2xx responses": "0", "Keep-Alive requests": "0"}
 _AB_MEAN = re.compile(
     r"^Time per request: +(\d{1,12}\.\d{1,6}) \[ms\] \(mean\)$", re.ASCII | re.MULTILINE
 )
 _AB_PERCENTS = frozenset(map(str, range(1, 100)))
 _AB_PERCENTILE = re.compile(r"(\d{1,3}),(\d{1,12}\.\d{1,6})", re.ASCII)
 
+_NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
 _HTTPING_BEGIN = re.compile(r"^PING \S", re.ASCII | re.MULTILINE)
 _HTTPING_ANSWER = re.compile(
     # With -S the parts of the time stand before it: "time=  0.01+  5.71+  0.43=  6.15 ms".
-    r"^connected to .*?\bseq=\d{1,9} time=(?:[ \d.+]{1,99}=)? *(?P<time>\d{1,9}(?:\.\d{1,9})?) ms",
+    rf"^connected to .*?\bseq=\d{{1,9}} time=(?:[ \d.+]{{1,99}}=)? *{_NUMBER} ms",
     re.ASCII | re.MULTILINE,
 )
-_HTTPING_COUNTS = re.compile(
-    r"^(?P<connects>\d{1,9}) connects, (?P<ok>\d{1,9}) ok,", re.ASCII | re.MULTILINE
-)
+_HTTPING_COUNTS = re.compile(r"^(\d{1,9}) connects, (\d{1,9}) ok,", re.ASCII | re.MULTILINE)
 _HTTPING_SUMMARY = re.compile(
-    r"^round-trip min/avg/max = (?P<min>\d{1,9}(?:\.\d{1,9})?)/(?P<mean>\d{1,9}(?:\.\d{1,9})?)"
-    r"/(?P<max>\d{1,9}(?:\.\d{1,9})?) ms",
-    re.ASCII | re.MULTILINE,
+    rf"^round-trip min/avg/max = {_NUMBER}/{_NUMBER}/{_NUMBER} ms", re.ASCII | re.MULTILINE
 )
-
-_FETCH_WHOLE = ("connect_ns", "first_byte_ns", "end_ns", "bytes")
-# What earlier versions of the client did not write.
-_FETCH_LATER = ("before_ns", "request_ns", "length", "status", "rcvbuf_bytes", "reads")
-_LONGEST_MS = 1e12
 
 _WGET_BEGIN = re.compile(r"^--\d{4}-\d\d-\d\d \d\d:\d\d:\d\d--  ", re.ASCII | re.MULTILINE)
 _WGET_LENGTH = re.compile(r"^Length: (\d{1,20})\b", re.ASCII | re.MULTILINE)
 _WGET_STATUS = re.compile(r"awaiting response\.\.\. (\d{3})\b", re.ASCII)
 _WGET_SAVED = re.compile(
-    r"\((?P<rate>\d{1,9}(?:\.\d{1,9})?) (?P<unit>[KMGT]?[Bb])/s\) - [^\n]{0,4096} saved "
-    r"\[(?P<bytes>\d{1,20})(?:/\d{1,20})?\]",
+    rf"\({_NUMBER} ([KMGT]?)([Bb])/s\) - [^\n]{{0,4096}} saved \[(\d{{1,20}})(?:/\d{{1,20}})?\]",
     re.ASCII,
 )
 _WGET_ROW = re.compile(
-    r"^ {0,20}(?P<start_kib>\d{1,12})K(?P<dots>[ .,+]{0,99}?)(?: {1,20}(?P<percent>\d{1,3})%)?"
-    r" {1,20}(?P<rate>\d{1,9}(?:\.\d{1,9})?)(?P<unit>[KMGT]?)"
-    r"(?:=(?P<took>[\dhdms.]{1,20})| {1,20}(?P<left>[\dhdms.]{1,20}))? {0,20}$",
+    r"^ {0,20}(?P<start_kib>\d{1,12})K[ .,+]{0,99}?(?: {1,20}(?P<percent>\d{1,3})%)?"
+    rf" {{1,20}}(?P<rate>{_NUMBER})(?P<prefix>[KMGT]?)"
+    r"(?:=(?P<took>[\dhdms.]{1,20})| {1,20}[\dhdms.]{1,20})? {0,20}$",
     re.ASCII | re.MULTILINE,
 )
-_WGET_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_WGET_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _WGET_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
-_WGET_TIME_PART = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([dhms])", re.ASCII)
+_WGET_TIME_PART = re.compile(rf"{_NUMBER}([dhms])", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -99,34 +98,24 @@ def ab(text: str) -> Ab:
     ab does not print when it fails."""
     if not text.startswith(_AB_BEGIN):
         raise Damaged(f"not the output of ab: it does not begin with {_AB_BEGIN!r}")
-    figures = {row["name"]: row["value"] for row in reversed(list(_AB_FIGURE.finditer(text)))}
+    values = dict(reversed(_AB_FIGURE.findall(text)))
     mean = _AB_MEAN.search(text)
-    complete = _ab_whole(figures, "Complete requests")
-    if mean is None or not complete:
-        raise Damaged("a report of ab without 'Time per request' or complete requests")
-    total, documents = (_ab_whole(figures, f"{name} transferred") for name in ("Total", "HTML"))
+    figures = {field: _ab_whole(values, name) for field, name in _AB_NAMES.items()}
+    total, documents = figures.pop("total_bytes"), figures.pop("html_bytes")
+    if mean is None or not figures["complete"] or "Time taken for tests" not in values:
+        raise Damaged("a report of ab without its times or complete requests")
     return Ab(
-        concurrency=_ab_whole(figures, "Concurrency Level"),
-        took_s=float(_ab_value(figures, "Time taken for tests")),
-        complete=complete,
-        failed=_ab_whole(figures, "Failed requests"),
-        refused=_ab_whole(figures, "Non-2xx responses", "0"),
-        keep_alive=_ab_whole(figures, "Keep-Alive requests", "0"),
-        document_bytes=_ab_whole(figures, "Document Length"),
-        head_bytes=(total - documents) / complete,
+        **figures,
+        took_s=float(values["Time taken for tests"]),
+        head_bytes=(total - documents) / figures["complete"],
         mean_ms=float(mean[1]),
     )
 
 
-def _ab_value(figures: dict[str, str], name: str, default: str = "") -> str:
-    value = figures.get(name, default)
-    if not value:
+def _ab_whole(values: Mapping[str, str], name: str) -> int:
+    value = values.get(name, _AB_OPTIONAL.get(name))
+    if value is None:
         raise Damaged(f"a report of ab without {name!r}")
-    return value
-
-
-def _ab_whole(figures: dict[str, str], name: str, default: str = "") -> int:
-    value = _ab_value(figures, name, default)
     if not value.isdigit():
         raise Damaged(f"a report of ab in which {name!r} is not a whole number: {value}")
     return int(value)
@@ -189,12 +178,9 @@ def httping(text: str) -> Httping:
         raise Damaged("not the output of httping: no line begins with 'PING '")
     counts, summary = _HTTPING_COUNTS.search(text), _HTTPING_SUMMARY.search(text)
     return Httping(
-        times_ms=tuple(float(answer["time"]) for answer in _HTTPING_ANSWER.finditer(text)),
-        connects=None if counts is None else int(counts["connects"]),
-        answered=None if counts is None else int(counts["ok"]),
-        min_ms=None if summary is None else float(summary["min"]),
-        mean_ms=None if summary is None else float(summary["mean"]),
-        max_ms=None if summary is None else float(summary["max"]),
+        tuple(map(float, _HTTPING_ANSWER.findall(text))),
+        *(map(int, counts.groups()) if counts else (None, None)),
+        *(map(float, summary.groups()) if summary else (None, None, None)),
     )
 
 
@@ -229,42 +215,37 @@ class Wget:
 
 def wget(text: str) -> Wget:
     """Read the log of one download; Damaged if it is not a log of wget."""
-    status, length, saved = (
-        _WGET_STATUS.search(text),
-        _WGET_LENGTH.search(text),
-        _WGET_SAVED.search(text),
-    )
-    rows = list(_WGET_ROW.finditer(text))
     if _WGET_BEGIN.search(text) is None:
         raise Damaged("not a log of wget: it does not begin with a line '--<date>--  <address>'")
-    in_bits = saved is not None and saved["unit"].endswith("b")
+    status, length, saved = (
+        pattern.search(text) for pattern in (_WGET_STATUS, _WGET_LENGTH, _WGET_SAVED)
+    )
+    rate, prefix, unit, saved_bytes = saved.groups() if saved else ("", "", "B", None)
+    rows = list(_WGET_ROW.finditer(text))
     took = [row["took"] for row in rows if row["took"]]
     return Wget(
-        status=None if status is None else int(status[1]),
-        length_bytes=None if length is None else int(length[1]),
-        saved_bytes=None if saved is None else int(saved["bytes"]),
-        mean_mib_s=None
-        if saved is None
-        else _wget_mib_s(saved["rate"], saved["unit"][:-1], in_bits),
+        status=int(status[1]) if status else None,
+        length_bytes=int(length[1]) if length else None,
+        saved_bytes=int(saved_bytes) if saved_bytes else None,
+        mean_mib_s=_wget_mib_s(rate, prefix, unit) if rate else None,
         duration_s=_wget_seconds(took[-1]) if took else None,
-        rows=tuple(_wget_row(row, in_bits) for row in rows),
+        rows=tuple(
+            WgetRow(
+                start_bytes=int(row["start_kib"]) * 1024,
+                percent=int(row["percent"]) if row["percent"] else None,
+                rate_mib_s=_wget_mib_s(row["rate"], row["prefix"], unit),
+            )
+            for row in rows
+        ),
     )
 
 
-def _wget_mib_s(rate: str, prefix: str, in_bits: bool) -> float:
-    power = _WGET_UNITS[prefix]
-    if in_bits:
+def _wget_mib_s(rate: str, prefix: str, unit: str) -> float:
+    power = _WGET_POWERS[prefix]
+    if unit == "b":
         # --report-speed=bits counts in powers of 1,000.
         return float(rate) * float(1000**power) / 8 / MIB
     return float(rate) * 1024.0 ** (power - 2)
-
-
-def _wget_row(row: re.Match[str], in_bits: bool) -> WgetRow:
-    return WgetRow(
-        start_bytes=int(row["start_kib"]) * 1024,
-        percent=None if row["percent"] is None else int(row["percent"]),
-        rate_mib_s=_wget_mib_s(row["rate"], row["unit"], in_bits),
-    )
 
 
 def _wget_seconds(text: str) -> float | None:
@@ -273,46 +254,3 @@ def _wget_seconds(text: str) -> float | None:
     if not parts or "".join(map("".join, parts)) != text:
         return None
     return sum(float(value) * _WGET_SECONDS[unit] for value, unit in parts)
-
-
-def fetch(report: object) -> dict[str, Any]:
-    """Return what labs/drive/programs/fetch.py wrote, once it can have written that; else Damaged.
-
-    Times are in order, and the timeline rises in time and in bytes, up to the body's.
-    """
-    if not isinstance(report, dict):
-        raise Damaged("not the output of the labs' client: not a JSON object")
-    for name in (*_FETCH_WHOLE, *(name for name in _FETCH_LATER if name in report)):
-        if not _is_whole(report.get(name)):
-            raise Damaged(f"{name} is not a whole number from 0 to 2^63 - 1")
-    points = report.get("timeline")
-    if not isinstance(points, list) or not all(map(_is_point, points)):
-        raise Damaged("timeline is not a list of moments and bytes")
-    moments = [report[name] for name in ("connect_ns", "first_byte_ns", "end_ns")]
-    last = [report["end_ns"], report["bytes"]]
-    if moments != sorted(moments) or report.get("before_ns", 0) > report["connect_ns"]:
-        raise Damaged("its times are not in order")
-    steps = pairwise([*points, last])
-    if any(at > later or had > more for (at, had), (later, more) in steps):
-        raise Damaged("timeline does not increase to end_ns and bytes")
-    return report
-
-
-def _is_whole(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 63
-
-
-def _is_point(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_whole, value))
-
-
-def ask(report: object) -> tuple[float, ...]:
-    """Read the times, in ms, that labs/drive/programs/ask.py wrote; Damaged for other content."""
-    times = report.get("times_ms") if isinstance(report, dict) else None
-    if not isinstance(times, list) or not times or not all(map(_is_time, times)):
-        raise Damaged("times_ms is not a list of times in ms")
-    return tuple(map(float, times))
-
-
-def _is_time(value: object) -> bool:
-    return type(value) in (int, float) and 0 <= float(value) < _LONGEST_MS  # type: ignore[arg-type]

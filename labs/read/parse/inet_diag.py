@@ -11,8 +11,9 @@ and later (280). The structure only grows at its end, so a prefix is always vali
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
 from socket import AF_INET, AF_INET6, inet_ntop
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from labs.errors import Damaged
 
 _RECORD = struct.Struct("<QI")
-_MESSAGE = struct.Struct("<4B2s2s16s16sIIIIIIII")
+_MESSAGE = struct.Struct("<4B2s2s16s16sIQIIIII")
 _ATTRIBUTE = struct.Struct("<HH")
 _LINUX_AF_INET6 = 10
 Shape = tuple[tuple[int, int, int], ...]
@@ -29,23 +30,19 @@ LATEST_NS = 1 << 63
 """No clock of Linux shows this time, and tables have none of it."""
 
 STATES = (
-    "UNKNOWN",
-    "ESTAB",
-    "SYN-SENT",
-    "SYN-RECV",
-    "FIN-WAIT-1",
-    "FIN-WAIT-2",
-    "TIME-WAIT",
-    "UNCONN",
-    "CLOSE-WAIT",
-    "LAST-ACK",
-    "LISTEN",
-    "CLOSING",
-    "SYN-RECV",
-)
+    "UNKNOWN", "ESTAB", "SYN-SENT", "SYN-RECV", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT", "UNCONN",
+    "CLOSE-WAIT", "LAST-ACK", "LISTEN", "CLOSING", "SYN-RECV",
+)  # fmt: skip
 TIMERS = ("off", "on", "keepalive", "timewait", "persist")
 SHUTDOWNS = ("<->", "-->", "<--", "---")
-_CODES = "8B" + "24I" + "4Q" + "6I" + "4Q" + "2I" + "2Q" + "6I" + "2H" + "9I"
+_CODES = "B" * 8 + "I" * 24 + "Q" * 4 + "I" * 6 + "Q" * 4 + "II" + "QQ" + "I" * 6 + "HH" + "I" * 9
+"""The types of struct tcp_info, one letter of `struct` per value."""
+_HEAD = (
+    "family", "state", "timer", "retransmits", "local_port", "peer_port", "local_address",
+    "peer_address", "interface", "cookie", "expires_ms", "recv_q_bytes", "send_q_bytes", "uid",
+    "inode",
+)  # fmt: skip
+"""The fields of struct inet_diag_msg; its cookie is two words, the low first."""
 
 
 @dataclass(frozen=True)
@@ -134,27 +131,12 @@ FIELD_NAMES = tuple(field.name for field in fields(TcpInfo))
 _WSCALES_AT = 6
 
 
-def _singles(codes: str) -> tuple[str, ...]:
-    """The codes one by one: `2I1Q` is I, I, Q."""
-    singles: list[str] = []
-    count = ""
-    for letter in codes:
-        if letter.isdigit():
-            count += letter
-        else:
-            singles += [letter] * int(count)
-            count = ""
-    return tuple(singles)
-
-
 @lru_cache(maxsize=64)
 def tcp_info_layout(length: int) -> tuple[struct.Struct, int]:
     """The fields that fit into `length` bytes whole, and how many values are missing after them."""
-    singles = _singles(_CODES)
-    taken = len(singles)
-    while taken and struct.calcsize("<" + "".join(singles[:taken])) > length:
-        taken -= 1
-    return struct.Struct("<" + "".join(singles[:taken])), len(singles) - taken
+    sizes = [struct.calcsize("<" + _CODES[:count]) for count in range(len(_CODES) + 1)]
+    taken = bisect_right(sizes, length) - 1
+    return struct.Struct("<" + _CODES[:taken]), len(_CODES) - taken
 
 
 def tcp_info(payload: bytes) -> TcpInfo:
@@ -274,21 +256,7 @@ class Sample:
 
 
 PLAIN = (
-    "at_ns",
-    "state",
-    "recv_q_bytes",
-    "send_q_bytes",
-    "local_address",
-    "local_port",
-    "peer_address",
-    "peer_port",
-    "timer",
-    "expires_ms",
-    "retransmits",
-    "uid",
-    "inode",
-    "cookie",
-    "interface",
+    *(entry.name for entry in fields(Sample) if entry.default is entry.default_factory is MISSING),
     "congestion",
     "shutdown",
 )
@@ -335,51 +303,20 @@ def readable_samples(data: bytes) -> int:
 
 def sample(at_ns: int, message: bytes) -> Sample:
     """Decode one message (struct inet_diag_msg and attributes); Damaged when it is cut short."""
-    shape = shape_of(message)
-    (
-        family,
-        state,
-        timer,
-        retransmits,
-        local_port,
-        peer_port,
-        local,
-        peer,
-        interface,
-        cookie_low,
-        cookie_high,
-        expires_ms,
-        recv_q,
-        send_q,
-        uid,
-        inode,
-    ) = _MESSAGE.unpack_from(message)
     parts: dict[str, Any] = {}
     extra: dict[str, int] = {}
-    unknown: list[int] = []
-    for kind, start, end in shape:
-        if not read_attribute(kind, message[start:end], parts, extra):
-            unknown.append(kind)
-    return Sample(
-        at_ns=at_ns,
-        state=word(STATES, state),
-        recv_q_bytes=recv_q,
-        send_q_bytes=send_q,
-        local_address=address(family, local),
-        local_port=int.from_bytes(local_port, "big"),
-        peer_address=address(family, peer),
-        peer_port=int.from_bytes(peer_port, "big"),
-        timer=word(TIMERS, timer),
-        expires_ms=expires_ms,
-        retransmits=retransmits,
-        uid=uid,
-        inode=inode,
-        cookie=cookie_high << 32 | cookie_low,
-        interface=interface,
-        extra=extra,
-        unknown_attributes=tuple(unknown),
-        **parts,
-    )
+    unknown = [
+        kind
+        for kind, start, end in shape_of(message)
+        if not read_attribute(kind, message[start:end], parts, extra)
+    ]
+    head: dict[str, Any] = dict(zip(_HEAD, _MESSAGE.unpack_from(message), strict=True))
+    family = head.pop("family")
+    for name in ("local", "peer"):
+        head[f"{name}_address"] = address(family, head[f"{name}_address"])
+        head[f"{name}_port"] = int.from_bytes(head[f"{name}_port"], "big")
+    head["state"], head["timer"] = word(STATES, head["state"]), word(TIMERS, head["timer"])
+    return Sample(at_ns, **head, extra=extra, unknown_attributes=tuple(unknown), **parts)
 
 
 def shape_of(message: bytes) -> Shape:
@@ -410,61 +347,33 @@ def address(family: int, raw: bytes) -> str:
     return inet_ntop(AF_INET, raw[:4])
 
 
-def _words(payload: bytes, low: int, high: int) -> tuple[int, ...] | None:
-    """The payload as u32 words when there are `low` to `high` of them (more: the first `high`)."""
-    count = len(payload) // 4
-    if count < low:
-        return None
-    return struct.unpack_from(f"<{min(count, high)}I", payload)
+def _of(make: Callable[..., object], form: str) -> Callable[[bytes], object]:
+    """A reader of a payload that begins with a structure; None for a shorter payload."""
+    layout = struct.Struct(form)
+    return lambda payload: (
+        make(*layout.unpack_from(payload)) if len(payload) >= layout.size else None
+    )
 
 
 def _memory(payload: bytes) -> SocketMemory | None:
-    words = _words(payload, 7, 9)
-    return None if words is None else SocketMemory(*words)
+    count = min(len(payload) // 4, 9)
+    return SocketMemory(*struct.unpack_from(f"<{count}I", payload)) if count >= 7 else None
 
 
-def _short_memory(payload: bytes) -> ShortMemory | None:
-    words = _words(payload, 4, 4)
-    return None if words is None else ShortMemory(*words)
-
-
-def _bbr(payload: bytes) -> Bbr | None:
-    words = _words(payload, 5, 5)
-    if words is None:
-        return None
-    low, high, min_rtt_us, pacing_gain, cwnd_gain = words
-    return Bbr(high << 32 | low, min_rtt_us, pacing_gain / 256, cwnd_gain / 256)
-
-
-def _vegas(payload: bytes) -> Vegas | None:
-    words = _words(payload, 4, 4)
-    return None if words is None else Vegas(*words)
-
-
-def _dctcp(payload: bytes) -> Dctcp | None:
-    if len(payload) < 16:
-        return None
-    return Dctcp(*struct.unpack_from("<HHIII", payload))
-
-
-def _congestion(payload: bytes) -> str | None:
-    return payload.rstrip(b"\0").decode("utf-8", "replace")
-
-
-def _shutdown(payload: bytes) -> str | None:
-    return SHUTDOWNS[payload[0] & 3] if payload else None
+def _bbr(bandwidth: int, min_rtt_us: int, pacing_gain: int, cwnd_gain: int) -> Bbr:
+    return Bbr(bandwidth, min_rtt_us, pacing_gain / 256, cwnd_gain / 256)
 
 
 MEMORY, TCP_INFO = 7, 2
 _READERS: dict[int, tuple[str, Callable[[bytes], object]]] = {
-    1: ("short_memory", _short_memory),
+    1: ("short_memory", _of(ShortMemory, "<4I")),
     TCP_INFO: ("tcp", tcp_info),
-    3: ("algorithm", _vegas),
-    4: ("congestion", _congestion),
+    3: ("algorithm", _of(Vegas, "<4I")),
+    4: ("congestion", lambda payload: payload.rstrip(b"\0").decode("utf-8", "replace")),
     MEMORY: ("memory", _memory),
-    8: ("shutdown", _shutdown),
-    9: ("algorithm", _dctcp),
-    16: ("algorithm", _bbr),
+    8: ("shutdown", lambda payload: SHUTDOWNS[payload[0] & 3] if payload else None),
+    9: ("algorithm", _of(Dctcp, "<HHIII")),
+    16: ("algorithm", _of(_bbr, "<QIII")),
 }
 _EXTRA = {
     5: ("tos", 1),

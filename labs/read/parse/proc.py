@@ -1,4 +1,5 @@
-"""What a Linux kernel counts: `nstat`, CPU times, load, ticks; and the driver of a device.
+"""What a Linux kernel counts: `nstat`, CPU times, load, ticks, interrupts, context switches; and
+the driver of a device.
 
 Source of nstat's format: iproute2, misc/nstat.c dump_kern_db(); the names are those of
 /proc/net/snmp, netstat and snmp6, such as IpInReceives, TcpRetransSegs, TcpExtTCPMemoryPressures.
@@ -25,6 +26,9 @@ _NOW = re.compile(r"^now at (\d{1,20})\b", re.ASCII | re.MULTILINE)
 _JIFFIES = re.compile(r"^jiffies: (\d{1,20})\b", re.ASCII | re.MULTILINE)
 _DRIVER = re.compile(r"^driver: (\S+)", re.ASCII | re.MULTILINE)
 _COUNTER = re.compile(r"([A-Za-z]\w*)\s+(-?\d{1,20})(?:\s+\S+)?\s*", re.ASCII)
+_SOFTIRQS = re.compile(r"\s*([A-Z_]{2,20}):((?:\s+\d{1,20})+)\s*", re.ASCII)
+_INTERRUPT = re.compile(r"\s*([A-Za-z0-9_]{1,20}):((?:\s+\d{1,20})+)(?:\s.*)?", re.ASCII)
+_SWITCHES = re.compile(r"^(ctxt|intr) (\d{1,20})\b", re.ASCII | re.MULTILINE)
 SHORT = {
     "tcp-segmentation-offload": "tso",
     "generic-segmentation-offload": "gso",
@@ -174,6 +178,32 @@ def counters(text: str) -> dict[str, int]:
 def changes(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
     """What each counter of `after` gained since `before`; one that is new there counts from 0."""
     return {name: value - before.get(name, 0) for name, value in after.items()}
+
+
+def softirqs(text: str) -> dict[str, int]:
+    """/proc/softirqs by kind, all CPUs together; Damaged if there are none."""
+    return _sums(text, _SOFTIRQS)
+
+
+def interrupts(text: str) -> dict[str, int]:
+    """/proc/interrupts by name, all CPUs together; Damaged if there are none."""
+    return _sums(text, _INTERRUPT)
+
+
+def _sums(text: str, pattern: re.Pattern[str]) -> dict[str, int]:
+    matches = (pattern.fullmatch(line) for line in text.splitlines()[1:])
+    sums = {match[1]: sum(map(int, match[2].split())) for match in matches if match}
+    if not sums:
+        raise Damaged("no line has a name and numbers")
+    return sums
+
+
+def switches(stat: str) -> Mapping[str, int]:
+    """Context switches (`ctxt`) and interrupts (`intr`) of /proc/stat since the machine booted."""
+    counts = {name: int(value) for name, value in _SWITCHES.findall(stat)}
+    if len(counts) != 2:
+        raise Damaged("/proc/stat has no line ctxt, or no line intr")
+    return counts
 
 
 AT_A_MOMENT: Mapping[str, Callable[[str], object]] = {

@@ -9,9 +9,9 @@ tcp_timer_print, print_skmeminfo, sprint_bw).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache, lru_cache
+from typing import Any
 
 from labs.errors import Damaged
 from labs.read.parse.inet_diag import LATEST_NS, SocketMemory
@@ -23,7 +23,7 @@ _HEAD = re.compile(
     r"(?P<local>\S+:(?:\d{1,5}|\*))\s+(?P<peer>\S+:(?:\d{1,5}|\*))(?:\s+(?P<rest>.*))?",
     re.ASCII | re.DOTALL,
 )
-_BLOCK = re.compile(r"@ (\d{1,20}) (\S+)", re.ASCII)
+_BLOCK = re.compile(r"^@ (\d{1,20}) (\S+)\n", re.ASCII | re.MULTILINE)
 # Each part is bounded, so that no text takes longer than its length allows.
 _TOKEN = re.compile(
     r"users:\(\([^()\n]{0,200}(?:\),\([^()\n]{0,200})*\)\)(?=\s|$)"
@@ -32,137 +32,108 @@ _TOKEN = re.compile(
     r"|(?:version|cipher|rxconf|txconf): \S+|\S+",
     re.ASCII | re.DOTALL,
 )
-_NUMBER = re.compile(r"-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]\d{1,2})?", re.ASCII)
-_RATE = re.compile(r"(\d{1,20}(?:\.\d{1,20})?(?:e[+-]\d{1,2})?)([KMGT]?)bps", re.ASCII)
-_LIMITED = re.compile(r"(\d{1,20})ms(?:\((\d{1,6}\.\d)%\))?", re.ASCII)
-_EXPIRES = re.compile(r"(?:(\d{1,9})min)?(?:(\d{1,9})sec|(?:(\d{1,9})\.)?(\d{1,3})ms)?", re.ASCII)
-_MEMORY = re.compile(r"([a-z]{1,2})(\d{1,20})", re.ASCII)
+_TIMER = re.compile(
+    r"\(([^,()]*),(?:(\d{1,9})min)?(?:(\d{1,9})sec|(?:(\d{1,9})\.)?(\d{1,3})ms)?,(\d{1,9})\)",
+    re.ASCII,
+)
+"""The time is `1min20sec`, `9sec`, `1.200ms` (which is 1.2 s), `008ms`, or nothing for no time
+left: as print_ms_timer() writes."""
+_MEMBER = re.compile(r"([a-z]{1,2})(\d{1,20})|(\w+):(.+)", re.ASCII)
 
-_SCALE = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
-SCALARS = {
-    "rto": "rto_ms",
-    "backoff": "backoff",
-    "ato": "ato_ms",
-    "qack": "qack",
-    "mss": "snd_mss_bytes",
-    "pmtu": "pmtu_bytes",
-    "rcvmss": "rcv_mss_bytes",
-    "advmss": "advmss_bytes",
-    "cwnd": "snd_cwnd_segments",
-    "ssthresh": "snd_ssthresh_segments",
-    "bytes_sent": "bytes_sent",
-    "bytes_retrans": "bytes_retrans",
-    "bytes_acked": "bytes_acked",
-    "bytes_received": "bytes_received",
-    "segs_out": "segs_out",
-    "segs_in": "segs_in",
-    "data_segs_out": "data_segs_out",
-    "data_segs_in": "data_segs_in",
-    "lastsnd": "last_data_sent_ms",
-    "lastrcv": "last_data_recv_ms",
-    "lastack": "last_ack_recv_ms",
-    "delivered": "delivered_segments",
-    "delivered_ce": "delivered_ce_segments",
-    "unacked": "unacked_segments",
-    "lost": "lost_segments",
-    "sacked": "sacked_segments",
-    "dsack_dups": "dsack_dups",
-    "fackets": "fackets_segments",
-    "reordering": "reordering_segments",
-    "reord_seen": "reord_seen",
-    "rcv_rtt": "rcv_rtt_ms",
-    "rcv_space": "rcv_space_bytes",
-    "rcv_ssthresh": "rcv_ssthresh_bytes",
-    "notsent": "notsent_bytes",
-    "minrtt": "min_rtt_ms",
-    "rcv_ooopack": "rcv_ooopack",
-    "snd_wnd": "snd_wnd_bytes",
-    "rcv_wnd": "rcv_wnd_bytes",
-    "rehash": "rehash",
+NUMBER = r"-?\d{1,20}(?:\.\d{1,20})?(?:e[+-]\d{1,2})?"
+RATE = "_bits_s"
+SCALE = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+FORMS = {
+    "rto": "{rto_ms}",
+    "backoff": "{backoff}",
+    "ato": "{ato_ms}",
+    "qack": "{qack}",
+    "mss": "{snd_mss_bytes}",
+    "pmtu": "{pmtu_bytes}",
+    "rcvmss": "{rcv_mss_bytes}",
+    "advmss": "{advmss_bytes}",
+    "cwnd": "{snd_cwnd_segments}",
+    "ssthresh": "{snd_ssthresh_segments}",
+    "wscale": "{snd_wscale},{rcv_wscale}",
+    "rtt": "{rtt_ms}/{rttvar_ms}",
+    "retrans": "{retrans_segments}/{total_retrans_segments}",
+    "bytes_sent": "{bytes_sent}",
+    "bytes_retrans": "{bytes_retrans}",
+    "bytes_acked": "{bytes_acked}",
+    "bytes_received": "{bytes_received}",
+    "segs_out": "{segs_out}",
+    "segs_in": "{segs_in}",
+    "data_segs_out": "{data_segs_out}",
+    "data_segs_in": "{data_segs_in}",
+    "lastsnd": "{last_data_sent_ms}",
+    "lastrcv": "{last_data_recv_ms}",
+    "lastack": "{last_ack_recv_ms}",
+    "delivered": "{delivered_segments}",
+    "delivered_ce": "{delivered_ce_segments}",
+    "unacked": "{unacked_segments}",
+    "lost": "{lost_segments}",
+    "sacked": "{sacked_segments}",
+    "dsack_dups": "{dsack_dups}",
+    "fackets": "{fackets_segments}",
+    "reordering": "{reordering_segments}",
+    "reord_seen": "{reord_seen}",
+    "rcv_rtt": "{rcv_rtt_ms}",
+    "rcv_space": "{rcv_space_bytes}",
+    "rcv_ssthresh": "{rcv_ssthresh_bytes}",
+    "notsent": "{notsent_bytes}",
+    "minrtt": "{min_rtt_ms}",
+    "rcv_ooopack": "{rcv_ooopack}",
+    "snd_wnd": "{snd_wnd_bytes}",
+    "rcv_wnd": "{rcv_wnd_bytes}",
+    "rehash": "{rehash}",
+    "send": "{send_bits_s}bps",
+    "pacing_rate": "{pacing_rate_bits_s}bps[/{max_pacing_rate_bits_s}bps]",
+    "delivery_rate": "{delivery_rate_bits_s}bps",
+    "busy": "{busy_time_ms}ms",
+    "rwnd_limited": "{rwnd_limited_ms}ms[({rwnd_limited_pct}%)]",
+    "sndbuf_limited": "{sndbuf_limited_ms}ms[({sndbuf_limited_pct}%)]",
+    "bbr:bw": "{bbr_bw_bits_s}bps",
+    "bbr:mrtt": "{bbr_min_rtt_ms}",
+    "bbr:pacing_gain": "{bbr_pacing_gain}",
+    "bbr:cwnd_gain": "{bbr_cwnd_gain}",
+    "dctcp:ce_state": "{dctcp_ce_state}",
+    "dctcp:alpha": "{dctcp_alpha}",
+    "dctcp:ab_ecn": "{dctcp_ab_ecn}",
+    "dctcp:ab_tot": "{dctcp_ab_tot}",
+    "mem:r": "{rmem_alloc_bytes}",
+    "mem:w": "{wmem_queued_bytes}",
+    "mem:f": "{fwd_alloc_bytes}",
+    "mem:t": "{wmem_alloc_bytes}",
+    "skmem:r": "{rmem_alloc_bytes}",
+    "skmem:rb": "{rcvbuf_bytes}",
+    "skmem:t": "{wmem_alloc_bytes}",
+    "skmem:tb": "{sndbuf_bytes}",
+    "skmem:f": "{fwd_alloc_bytes}",
+    "skmem:w": "{wmem_queued_bytes}",
+    "skmem:o": "{optmem_bytes}",
+    "skmem:bl": "{backlog_bytes}",
+    "skmem:d": "{drops}",
 }
-PAIRS = {
-    "wscale": (",", "snd_wscale", "rcv_wscale"),
-    "rtt": ("/", "rtt_ms", "rttvar_ms"),
-    "retrans": ("/", "retrans_segments", "total_retrans_segments"),
-}
-RATES = {
-    "send": ("send_bits_s", ""),
-    "pacing_rate": ("pacing_rate_bits_s", "max_pacing_rate_bits_s"),
-    "delivery_rate": ("delivery_rate_bits_s", ""),
-}
-LIMITED = {
-    "busy": ("busy_time_ms", ""),
-    "rwnd_limited": ("rwnd_limited_ms", "rwnd_limited_pct"),
-    "sndbuf_limited": ("sndbuf_limited_ms", "sndbuf_limited_pct"),
-}
-GROUPS = {
-    "bbr": {
-        "bw": "bbr_bw_bits_s",
-        "mrtt": "bbr_min_rtt_ms",
-        "pacing_gain": "bbr_pacing_gain",
-        "cwnd_gain": "bbr_cwnd_gain",
-    },
-    "dctcp": {
-        "ce_state": "dctcp_ce_state",
-        "alpha": "dctcp_alpha",
-        "ab_ecn": "dctcp_ab_ecn",
-        "ab_tot": "dctcp_ab_tot",
-    },
-    "mem": {
-        "r": "rmem_alloc_bytes",
-        "w": "wmem_queued_bytes",
-        "f": "fwd_alloc_bytes",
-        "t": "wmem_alloc_bytes",
-    },
-}
-FIELDS = frozenset((*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS))
+"""The names of the numbers in the value of each token, with their units; in brackets what may be
+missing. `bbr:bw` is what `bw:` is in the parentheses of `bbr:(...)`."""
+GROUPS = frozenset(token.partition(":")[0] for token in FORMS if ":" in token)
+LEAST_MEMORY = {entry.name for entry in fields(SocketMemory) if entry.default is MISSING}
 DETAILS = frozenset(
-    (
-        "uid",
-        "ino",
-        "sk",
-        "fwmark",
-        "cgroup",
-        "v6only",
-        "tos",
-        "tclass",
-        "class_id",
-        "users",
-        "opt",
-        "md5keys",
-        "inet-sockopt",
-    )
-)
-FLAGS = frozenset(("ts", "sack", "ecn", "ecnseen", "fastopen", "bidir", "app_limited"))
+    {
+        "uid", "ino", "sk", "fwmark", "cgroup", "v6only", "tos", "tclass", "class_id", "users",
+        "opt", "md5keys", "inet-sockopt",
+    }
+)  # fmt: skip
+FLAGS = frozenset({"ts", "sack", "ecn", "ecnseen", "fastopen", "bidir", "app_limited"})
 ALGORITHMS = frozenset(
-    (
-        "bbr",
-        "bbr1",
-        "bbr2",
-        "bbr3",
-        "bic",
-        "cdg",
-        "cubic",
-        "dctcp",
-        "highspeed",
-        "htcp",
-        "hybla",
-        "illinois",
-        "lp",
-        "nv",
-        "prague",
-        "reno",
-        "scalable",
-        "vegas",
-        "veno",
-        "westwood",
-        "yeah",
-    )
-)
+    {
+        "bbr", "bbr1", "bbr2", "bbr3", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla",
+        "illinois", "lp", "nv", "prague", "reno", "scalable", "vegas", "veno", "westwood", "yeah",
+    }
+)  # fmt: skip
 ULP = "tcp-ulp-"
 """Precedes the name of an upper-layer protocol: `tcp-ulp-tls`."""
-SHUTDOWNS = frozenset(("<->", "<--", "-->", "---"))
+SHUTDOWNS = frozenset({"<->", "<--", "-->", "---"})
 
 
 @dataclass(frozen=True)
@@ -190,40 +161,25 @@ class Socket:
     local_port: int | None
     peer_address: str
     peer_port: int | None
-    timer: Timer | None = None
-    memory: SocketMemory | None = None
     congestion: str | None = None
     shutdown: str | None = None
-    flags: tuple[str, ...] = ()
+    timer: Timer | None = None
+    memory: SocketMemory | None = None
     info: dict[str, int | float] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
     def flat(self) -> dict[str, int | float | str | None]:
         """The row as one flat mapping, for a table; tuples are joined with spaces."""
-        row: dict[str, int | float | str | None] = {
-            name: getattr(self, name)
-            for name in (
-                "state",
-                "recv_q_bytes",
-                "send_q_bytes",
-                "local_address",
-                "local_port",
-                "peer_address",
-                "peer_port",
-                "congestion",
-                "shutdown",
-            )
-        }
-        if self.timer is not None:
-            row |= {f"timer_{name}": value for name, value in vars(self.timer).items()}
-        if self.memory is not None:
-            row |= vars(self.memory)
-        row |= self.info
-        row |= self.details
-        row["flags"] = " ".join(self.flags)
-        row["unknown"] = " ".join(self.unknown)
-        return row
+        row: dict[str, Any] = dict(vars(self))
+        timer, memory, info, details = map(row.pop, ("timer", "memory", "info", "details"))
+        if timer is not None:
+            row |= {f"timer_{name}": value for name, value in vars(timer).items()}
+        if memory is not None:
+            row |= vars(memory)
+        words = {name: " ".join(row.pop(name)) for name in ("flags", "unknown")}
+        return {**row, **info, **details, **words}
 
 
 @dataclass(frozen=True)
@@ -235,14 +191,6 @@ class Block:
     sockets: tuple[Socket, ...]
 
 
-def rows(text: str) -> tuple[Socket, ...]:
-    """The sockets in what one `ss` printed, with or without its header, one-line form too.
-
-    Raises Damaged when a line is neither a socket nor the continuation of one.
-    """
-    return tuple(_socket(number, record) for number, record in _records(text))
-
-
 def blocks(text: str) -> tuple[Block, ...]:
     """The blocks of an `ss.txt`: a line `@ <at_ns> <mark or ->`, then what `ss` printed.
 
@@ -251,55 +199,42 @@ def blocks(text: str) -> tuple[Block, ...]:
     """
     if text and not text.endswith("\n"):
         raise Damaged("ss.txt ends in the middle of a line: it was truncated. Repeat the run")
-    closed: list[Block] = []
-    head: tuple[int, str] | None = None
-    lines: list[str] = []
-    for line in text.split("\n"):
-        match = _BLOCK.fullmatch(line)
-        if match is None:
-            lines.append(line)
-            continue
-        _close(closed, head, lines)
-        at_ns = int(match[1])
-        if at_ns >= LATEST_NS:
-            raise Damaged(f"ss.txt has a block of {at_ns} ns: after the year 2262")
-        head = (at_ns, "" if match[2] == "-" else match[2])
-        lines = []
-    _close(closed, head, lines)
-    return tuple(closed)
-
-
-def _close(closed: list[Block], head: tuple[int, str] | None, lines: list[str]) -> None:
-    if head is not None:
-        closed.append(Block(head[0], head[1], rows("\n".join(lines))))
-    elif any(line.strip() for line in lines):
+    before, *parts = _BLOCK.split(text)
+    if before.strip():
         raise Damaged("ss.txt does not begin with a line '@ <at_ns> <mark>': it was edited")
+    heads = [(int(at_ns), mark) for at_ns, mark in zip(parts[::3], parts[1::3], strict=True)]
+    late = [at_ns for at_ns, _ in heads if at_ns >= LATEST_NS]
+    if late:
+        raise Damaged(f"ss.txt has a block of {late[0]} ns: after the year 2262")
+    return tuple(
+        Block(at_ns, "" if mark == "-" else mark, rows(printed))
+        for (at_ns, mark), printed in zip(heads, parts[2::3], strict=True)
+    )
 
 
-def _records(text: str) -> Iterator[tuple[int, str]]:
-    """One string per socket: its first line and the indented ones below it."""
-    started: tuple[int, list[str]] | None = None
+def rows(text: str) -> tuple[Socket, ...]:
+    """The sockets in what one `ss` printed, with or without its header, one-line form too: each is
+    a line and the indented ones below it.
+
+    Raises Damaged when a line is neither a socket nor the continuation of one.
+    """
+    records: list[tuple[int, list[str]]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip() or "Recv-Q" in line:
             continue
-        if line[0] in " \t":
-            if started is None:
-                raise Damaged(f"ss, line {number}: details without a socket above them")
-            started[1].append(line)
-            continue
-        if started is not None:
-            yield started[0], " ".join(started[1])
-        started = (number, [line])
-    if started is not None:
-        yield started[0], " ".join(started[1])
+        if line[0] not in " \t":
+            records.append((number, [line]))
+        elif records:
+            records[-1][1].append(line)
+        else:
+            raise Damaged(f"ss, line {number}: details without a socket above them")
+    return tuple(_socket(number, " ".join(lines).strip()) for number, lines in records)
 
 
 def _socket(number: int, record: str) -> Socket:
-    match = _HEAD.fullmatch(record.strip())
+    match = _HEAD.fullmatch(record)
     if match is None:
-        raise Damaged(f"ss, line {number}: not a TCP socket: {record.strip()[:60]!r}")
-    tokens = _Tokens()
-    _read_tokens(match["rest"] or "", tokens)
+        raise Damaged(f"ss, line {number}: not a TCP socket: {record[:60]!r}")
     local_address, local_port = _endpoint(match["local"])
     peer_address, peer_port = _endpoint(match["peer"])
     return Socket(
@@ -310,14 +245,7 @@ def _socket(number: int, record: str) -> Socket:
         local_port=local_port,
         peer_address=peer_address,
         peer_port=peer_port,
-        timer=None if tokens.timer is None else Timer(*tokens.timer),
-        memory=tokens.memory,
-        congestion=tokens.congestion,
-        shutdown=tokens.shutdown,
-        flags=tuple(tokens.flags),
-        info=tokens.info,
-        details=tokens.details,
-        unknown=tuple(tokens.unknown),
+        **_sorted_tokens(match["rest"] or ""),
     )
 
 
@@ -328,160 +256,100 @@ def _endpoint(text: str) -> tuple[str, int | None]:
     return address, None if port == "*" else int(port)
 
 
-@dataclass
-class _Tokens:
-    """What the tokens of one socket said, while they are read."""
-
-    timer: tuple[str, int, int] | None = None
-    memory: SocketMemory | None = None
-    congestion: str | None = None
-    shutdown: str | None = None
-    flags: list[str] = field(default_factory=list)
-    info: dict[str, int | float] = field(default_factory=dict)
-    details: dict[str, str] = field(default_factory=dict)
-    unknown: list[str] = field(default_factory=list)
-
-
-def _read_tokens(text: str, tokens: _Tokens) -> None:
-    """Sort the tokens of `text` into `tokens`; what is not understood goes to `tokens.unknown`.
+def _sorted_tokens(text: str) -> dict[str, Any]:
+    """The fields of a socket that its tokens give; what is not understood goes to `unknown`.
 
     A congestion control that is not in ALGORITHMS (one made with BPF) is known by its neighbour:
     ss prints the name, a bare word, right before the first field of TCP_INFO.
     """
-    candidate: str | None = None
-    fields_began = False
+    read: dict[str, Any] = {"congestion": None}
+    info, details = dict[str, int | float](), dict[str, str]()
+    flags, unknown = list[str](), list[str]()
     for token in _TOKEN.findall(text):
-        name, colon, value = token.partition(":")
-        if not colon and " " in token:
-            name, _, value = token.partition(" ")
-        if not value and not colon:
-            if not _word(token, tokens):
-                tokens.unknown.append(token)
-                candidate = None if fields_began else token
-        elif _detail(name, value, tokens):
-            continue
-        elif name in FIELDS and (fields := _fields(name, value)):
-            tokens.info |= fields
-            if not fields_began and candidate is not None and tokens.congestion is None:
-                tokens.congestion = candidate
-                tokens.unknown.remove(candidate)
-            fields_began = True
+        name, separator, value = token.partition(":" if ":" in token else " ")
+        if token in FLAGS:
+            flags.append(token)
+        elif token in SHUTDOWNS:
+            read["shutdown"] = token
+        elif token in ALGORITHMS and read["congestion"] is None:
+            read["congestion"] = token
+        elif token.startswith(ULP):
+            details["ulp"] = token.removeprefix(ULP)
+        elif separator and name in DETAILS:
+            details[name] = value.strip()
+        elif name == "timer" and (timer := _TIMER.fullmatch(value)):
+            read["timer"] = _timer(timer)
+        elif not (numbers := _numbers(name, value)):
+            unknown.append(token)
+        elif name == "skmem":
+            read["memory"] = SocketMemory(**numbers)
         else:
-            tokens.unknown.append(token)
+            if not info and read["congestion"] is None:
+                read["congestion"] = _taken_word(unknown)
+            info |= numbers
+    return {
+        **read,
+        "info": info,
+        "details": details,
+        "flags": tuple(flags),
+        "unknown": tuple(unknown),
+    }
 
 
-def _word(token: str, tokens: _Tokens) -> bool:
-    if token in FLAGS:
-        tokens.flags.append(token)
-    elif token in SHUTDOWNS:
-        tokens.shutdown = token
-    elif token in ALGORITHMS and tokens.congestion is None:
-        tokens.congestion = token
-    elif token.startswith(ULP):
-        tokens.details["ulp"] = token.removeprefix(ULP)
-    else:
-        return False
-    return True
+def _taken_word(unknown: list[str]) -> str | None:
+    """The last bare word of these tokens, taken out."""
+    words = [token for token in unknown if not re.search("[: ]", token)]
+    if words:
+        unknown.remove(words[-1])
+    return words[-1] if words else None
 
 
-def _detail(name: str, value: str, tokens: _Tokens) -> bool:
-    if name in DETAILS:
-        tokens.details[name] = value.strip()
-        return True
-    if name == "timer":
-        tokens.timer = _timer(value)
-        return tokens.timer is not None
-    if name == "skmem":
-        tokens.memory = _memory(value)
-        return tokens.memory is not None
-    return False
+def _timer(match: re.Match[str]) -> Timer:
+    minutes, seconds, seconds_before, milliseconds = (
+        int(part or 0) for part in match.groups()[1:5]
+    )
+    expires_ms = (minutes * 60 + seconds + seconds_before) * 1000 + milliseconds
+    return Timer(match[1], expires_ms, int(match[6]))
 
 
 @lru_cache(maxsize=8192)
-def _fields(name: str, value: str) -> Mapping[str, int | float]:
-    """The fields of TCP_INFO or of a congestion control in a token; empty when it is not
-    understood. Kept, because many tokens of a run are repeated in each sample."""
-    read: Mapping[str, int | float | None] = {}
-    if name in SCALARS:  # most fields
-        read = {SCALARS[name]: _number(value)}
-    elif name in PAIRS:
-        separator, *names = PAIRS[name]
-        parts = value.split(separator)
-        if len(parts) == len(names):
-            read = dict(zip(names, map(_number, parts), strict=True))
-    elif name in RATES:
-        names = list(RATES[name])
-        parts = value.split("/")
-        if len(parts) == 1 or (len(parts) == 2 and names[1]):
-            read = dict(zip(names, map(_rate, parts), strict=False))
-    elif name in LIMITED:
-        read = _limited(name, value)
-    elif name in GROUPS and value.startswith("(") and value.endswith(")"):
-        read = _group(GROUPS[name], value[1:-1])
-    numbers = {key: number for key, number in read.items() if number is not None}
-    return numbers if len(numbers) == len(read) else {}
-
-
-def _group(names: dict[str, str], text: str) -> dict[str, int | float | None]:
-    read: dict[str, int | float | None] = {}
-    for part in text.split(","):
-        name, colon, value = part.partition(":")
-        if not colon:
-            match = _MEMORY.fullmatch(part)
-            name, value = (match[1], match[2]) if match else ("", "")
-        if name not in names:
-            return {}
-        read[names[name]] = _rate(value) if value.endswith("bps") else _number(value)
-    return read
-
-
-def _limited(name: str, value: str) -> dict[str, int | float | None]:
-    match = _LIMITED.fullmatch(value)
-    time_ms, share_pct = LIMITED[name]
+def _numbers(name: str, value: str) -> dict[str, Any]:
+    """The numbers in the value of a token by their names; empty when it is not understood. Kept,
+    because many tokens of a run are repeated in each sample."""
+    if name in GROUPS:
+        return _members(name, value)
+    match = _form(name).fullmatch(value) if name in FORMS else None
     if match is None:
         return {}
-    read: dict[str, int | float | None] = {time_ms: int(match[1])}
-    if match[2] is not None and share_pct:
-        read[share_pct] = float(match[2])
-    return read
+    return {key: _number(key, text) for key, text in match.groupdict().items() if text}
 
 
-def _number(text: str) -> int | float | None:
-    if _NUMBER.fullmatch(text) is None:
-        return None
+def _members(group: str, value: str) -> dict[str, Any]:
+    """The numbers of a token such as `bbr:(bw:8bps,mrtt:40)` or `mem:(r0,w0)`."""
+    if not (value.startswith("(") and value.endswith(")")):
+        return {}
+    read: dict[str, Any] = {}
+    for part in value[1:-1].split(","):
+        member = _MEMBER.fullmatch(part)
+        name, text = filter(None, member.groups()) if member else ("", "")
+        numbers = _numbers(f"{group}:{name}", text)
+        if not numbers:
+            return {}
+        read |= numbers
+    return read if group != "skmem" or read.keys() >= LEAST_MEMORY else {}
+
+
+@cache
+def _form(token: str) -> re.Pattern[str]:
+    def number(name: re.Match[str]) -> str:
+        return f"(?P<{name[1]}>{NUMBER}{'[KMGT]?' if name[1].endswith(RATE) else ''})"
+
+    form = FORMS[token].replace("(", r"\(").replace(")", r"\)")
+    form = form.replace("[", "(?:").replace("]", ")?")
+    return re.compile(re.sub(r"\{(\w+)\}", number, form), re.ASCII)
+
+
+def _number(name: str, text: str) -> int | float:
+    if name.endswith(RATE):
+        return float(text.rstrip("KMGT")) * SCALE.get(text[-1], 1)
     return float(text) if "." in text or "e" in text else int(text)
-
-
-def _rate(text: str) -> float | None:
-    match = _RATE.fullmatch(text)
-    return None if match is None else float(match[1]) * _SCALE[match[2]]
-
-
-def _timer(value: str) -> tuple[str, int, int] | None:
-    parts = value.removeprefix("(").removesuffix(")").split(",")
-    if len(parts) != 3 or not value.startswith("(") or not value.endswith(")"):
-        return None
-    expires_ms = _expires_ms(parts[1])
-    if expires_ms is None or not re.fullmatch(r"\d{1,9}", parts[2], re.ASCII):
-        return None
-    return parts[0], expires_ms, int(parts[2])
-
-
-def _expires_ms(text: str) -> int | None:
-    """`1min20sec`, `9sec`, `1.200ms` (which is 1.2 s), `008ms`, and nothing for no time left: as
-    print_ms_timer() writes."""
-    match = _EXPIRES.fullmatch(text)
-    if match is None:
-        return None
-    minutes, seconds, seconds_before, milliseconds = (int(part or 0) for part in match.groups())
-    return (minutes * 60 + seconds + seconds_before) * 1000 + milliseconds
-
-
-def _memory(value: str) -> SocketMemory | None:
-    parts = value.removeprefix("(").removesuffix(")").split(",")
-    read = [match for part in parts if (match := _MEMORY.fullmatch(part))]
-    names = [match[1] for match in read]
-    order = ["r", "rb", "t", "tb", "f", "w", "o", "bl", "d"]
-    if len(read) != len(parts) or len(parts) < 7 or names != order[: len(parts)]:
-        return None
-    return SocketMemory(*(int(match[2]) for match in read))

@@ -11,7 +11,7 @@ from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.readings.bulk_transfer import SYSCTL
 from labs.read.theory.advice import advise
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import series
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -24,7 +24,7 @@ from labs.read.theory import bdp as theory
 from labs.read.theory.bulk import LINK, Transfer
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_interval import Interval, decided, shown
-from labs.read.theory.bulk_sender import SEND_BUFFER, WAKE_UP
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, WAKE_UP
 from labs.read.theory.windows import granted_bytes, receive_window_bytes, send_bound_bytes
 
 SENDER, RECEIVER = "server", "client"
@@ -243,22 +243,22 @@ def window(run: Run) -> Window | None:
         congestion_bytes=int((sender["snd_cwnd_segments"] * mss).max()),
         send_buffer_bytes=int(sender["sndbuf_bytes"].max()),
         receive_buffer_bytes=int(receiver["rcvbuf_bytes"].max()),
-        limited_pct=_limited(sender),
+        limited_pct=limited_pct(sender),
     )
 
 
-def _limited(sender: DataFrame) -> dict[str, float]:
-    """Shares of the busy time at the last sample of the transfer."""
+CLOCKS = {"busy_time_us": "", "rwnd_limited_us": RECEIVE_WINDOW, "sndbuf_limited_us": SEND_BUFFER}
+"""What limited a sender, by the columns of tcp_info that count the time: the first is all of it."""
+
+
+def limited_pct(sender: DataFrame) -> dict[str, float]:
+    """What limited a sender, in per cent of the busy time at the last sample of the transfer."""
     last = sender[sender["busy_time_us"].notna()].tail(1)
     if last.empty or not last["busy_time_us"].iloc[0]:
         return {}
     busy = float(last["busy_time_us"].iloc[0])
     return {
-        name: 100 * float(last[column].iloc[0]) / busy
-        for name, column in (
-            ("receive window", "rwnd_limited_us"),
-            ("send buffer", "sndbuf_limited_us"),
-        )
+        name: 100 * float(last[column].iloc[0]) / busy for column, name in CLOCKS.items() if name
     }
 
 

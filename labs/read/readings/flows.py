@@ -19,11 +19,10 @@ from labs.drive.flows import FIRST_PORT, Flow, Traffic, traffic_from_json
 from labs.drive.units import MB, SECOND_NS
 from labs.errors import BadInput, Damaged
 from labs.read import capture
-from labs.read.parse.traffic import StreamReport
+from labs.read.parse.reports import StreamReport
 from labs.read.runs.raw_files import STREAMS
 from labs.read.runs.run import KEPT_RUNS, Run
-from labs.read.theory.bbr_against_loss_based import PROBE_RTT_EVERY_S, PROBE_RTT_SEGMENTS
-from labs.read.theory.fair_queueing import jain
+from labs.read.theory.sharing import PROBE_RTT_EVERY_S, PROBE_RTT_SEGMENTS, jain
 
 if TYPE_CHECKING:
     from pandas import DataFrame

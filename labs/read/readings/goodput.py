@@ -145,37 +145,12 @@ def from_wget(run: Run) -> Download:
     )
 
 
-def from_samples(run: Run, host: str) -> Download | None:
-    """What a host received on the connection that carried the most, from its first sample to the
-    one in which it had everything; None if fewer than three samples say so."""
-    if f"{host}/samples.bin" not in run.seal.files:
-        return None
-    points = _points(own_socket(run.samples(host), "bytes_received"))
-    until = next((place for place, point in enumerate(points) if point[1] == points[-1][1]), 0) + 1
-    if until < FEWEST_POINTS:
-        return None
-    began, before = points[0]
-    timeline = tuple((at, had - before) for at, had in points[:until])
-    end, size = timeline[-1]
-    return Download(began, began, end, size, timeline, counted=True)
-
-
 def _points(rows: DataFrame) -> list[tuple[int, int]]:
     """Moments and the bytes received by then."""
     if rows.empty:
         return []
     columns = (rows[name].astype(int).tolist() for name in ("at_ns", "bytes_received"))
     return list(zip(*columns, strict=True))
-
-
-def received_most(run: Run) -> tuple[str, Download] | None:
-    """The host that received the most on one connection, and what it received over time; None if
-    no transfer of the run lasted three samples."""
-    if run.fetch() is not None or run.wget() is not None:
-        return "client", download(run)
-    received_by = [(host, from_samples(run, host)) for host in ("client", "server")]
-    sampled = [(host, received) for host, received in received_by if received is not None]
-    return max(sampled, key=lambda each: each[1].bytes, default=None)
 
 
 def received_bytes(run: Run) -> int | None:

@@ -2,7 +2,7 @@
 prediction; the same by round trip; and its events: packets dropped, the queue collapsed.
 
 Three sources meet here: the receiver's samples of its own socket, one after each segment; the
-capture; and the simulation of labs/read/theory/receive_window_steps.py, whose input
+capture; and the simulation of labs/read/theory/receiver_steps.py, whose input
 after the handshake is the arrivals, and nothing that the receiver did.
 """
 
@@ -24,10 +24,10 @@ from labs.read.display.beside import last_match
 from labs.read.parse.socket_samples import SocketSample, samples, truesizes
 from labs.read.runs.raw_files import as_text
 from labs.read.runs.run import Run
-from labs.read.theory.receive_window import TIMESTAMP_BYTES, Setup
-from labs.read.theory.receive_window_kernels import SHARED_INFO_BYTES, SK_BUFF_BYTES
-from labs.read.theory.receive_window_memory import Fate
-from labs.read.theory.receive_window_steps import Read, Segment, steps
+from labs.read.theory.receiver import TIMESTAMP_BYTES, Setup
+from labs.read.theory.receiver_memory import Fate
+from labs.read.theory.receiver_steps import Read, Segment, steps
+from labs.read.theory.windows import OVERHEAD_BYTES, SK_BUFF_BYTES
 
 Array: TypeAlias = "numpy.ndarray[Any, numpy.dtype[Any]]"
 RECEIVER = "server"
@@ -35,8 +35,6 @@ TOGETHER_NS = 100_000
 """Segments that arrive at smaller intervals were sent at the same time."""
 EARLY = 0.05
 """A share of a round trip: a packet that is at most this early belongs to the next round trip."""
-STRUCTURES_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
-"""The size of the structures of each packet in a queue without coalescing."""
 DROPS = "TcpExtTCPRcvQDrop"
 MEMORY = {
     "data_segs_in": "packet",
@@ -84,7 +82,13 @@ def observed(run: Run, return_ns: int) -> tuple[DataFrame, DataFrame]:
 
 
 def simulated(
-    table: DataFrame, setup: Setup, reads: Iterable[Read], until_ns: int, *, on_loopback: bool
+    table: DataFrame,
+    setup: Setup,
+    reads: Iterable[Read],
+    until_ns: int,
+    *,
+    head: int | None,
+    on_loopback: bool,
 ) -> DataFrame:
     """What the simulation has for the arrivals of a table of packets, until a time, as columns
     `predicted_...`: the fields of its steps, and `window_left_bytes`. Without `on_loopback`,
@@ -94,7 +98,7 @@ def simulated(
         alone=sent_alone(table, full_bytes) & on_loopback
     )
     fed = [Segment(*row) for row in arrived.itertuples(index=False, name=None)]
-    states = DataFrame(map(vars, steps(setup, fed, reads, until_ns=until_ns)))
+    states = DataFrame(map(vars, steps(setup, fed, reads, head=head, until_ns=until_ns)))
     states["window_left_bytes"] = states["right_edge"] - table["end"].cummax()
     return states.drop(columns=["segment", "acks"]).add_prefix("predicted_")
 
@@ -236,7 +240,7 @@ def parts(table: DataFrame) -> DataFrame:
     """
     seen = table[table["rmem_bytes"].notna()]
     metadata = seen["rmem_bytes"] - seen["recv_q_bytes"]
-    structures = (STRUCTURES_BYTES * seen["predicted_skbs"]).clip(upper=metadata)
+    structures = (OVERHEAD_BYTES * seen["predicted_skbs"]).clip(upper=metadata)
     promised = seen["window_left_bytes"].clip(lower=0)
     columns = {
         "payload_bytes": seen["recv_q_bytes"],

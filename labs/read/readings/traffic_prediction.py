@@ -9,13 +9,23 @@ from dataclasses import dataclass, replace
 from labs.drive.flows import Flow, Traffic
 from labs.drive.testbed.link import FRAME_BYTES
 from labs.drive.units import bytes_per_second
-from labs.read.theory import buffer_sizing, fair_queueing, slow_acks
-from labs.read.theory.bbr_against_loss_based import PROBE_RTT_EVERY_S, PROBE_RTT_S, bbr_share
-from labs.read.theory.bdp import payload_share
-from labs.read.theory.codel import largest_queue_ms
-from labs.read.theory.mathis import FOLLOWS_MATHIS, loss_event_pct, mathis_utilisation
-from labs.read.theory.rtt_unfairness import synchronised
-from labs.read.theory.sawtooth import BETA, cycle
+from labs.read.theory.bdp import (
+    FOLLOWS_MATHIS,
+    SEGMENTS_PER_ACK,
+    bandwidth_ratio,
+    clocked_goodput_bytes_s,
+    loss_event_pct,
+    mathis_utilisation,
+    payload_share,
+)
+from labs.read.theory.queues import BETA, cycle, largest_queue_ms, many_flows_utilisation
+from labs.read.theory.sharing import (
+    PROBE_RTT_EVERY_S,
+    PROBE_RTT_S,
+    bbr_share,
+    fair_shares,
+    synchronised,
+)
 
 BBR = "bbr"
 FIFOS = ("pfifo", "bfifo")
@@ -94,9 +104,9 @@ def _of_loss(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Predictio
 def _of_slow_acks(traffic: Traffic, rate: float) -> Prediction | None:
     """A reverse path that carries fewer ACKs than the flow causes."""
     back = traffic.path.up.rate_mbit
-    if back is None or slow_acks.bandwidth_ratio(rate, back) <= slow_acks.SEGMENTS_PER_ACK:
+    if back is None or bandwidth_ratio(rate, back) <= SEGMENTS_PER_ACK:
         return None
-    clocked = slow_acks.clocked_goodput_bytes_s(back) / payload_share()
+    clocked = clocked_goodput_bytes_s(back) / payload_share()
     return Prediction("RFC 3449: clocked by ACKs", 100 * clocked / bytes_per_second(rate))
 
 
@@ -124,7 +134,7 @@ def _queued_fairly(flows: Sequence[Flow], rate: float) -> Prediction:
     wanted = [
         None if flow.app_mbit is None else flow.app_mbit / payload_share() / rate for flow in flows
     ]
-    shares = fair_queueing.shares(wanted)
+    shares = fair_shares(wanted)
     used = 1.0 if None in wanted else sum(shares)
     chosen = sum(shares[place] for place in first_ones(flows))
     return Prediction("fair queueing: max-min", 100 * used, share_pct=100 * chosen / used)
@@ -144,7 +154,7 @@ def _together(traffic: Traffic, flows: Sequence[Flow], per_s: float) -> Predicti
     if not kinds <= {*BETA}:
         return None
     if len(flows) >= MANY and kinds == {"reno"} and len({*rtts}) == 1:
-        used = buffer_sizing.utilisation(len(flows), size_bdp)
+        used = many_flows_utilisation(len(flows), size_bdp)
         return Prediction("square-root rule", 100 * used, share_pct=100 / len(flows))
     shared = synchronised(tuple(controls), tuple(rtts), per_s, segments)
     share = sum(shared.shares[place] for place in first_ones(flows))

@@ -34,8 +34,7 @@ from labs.read.readings.run_results import RunResults, from_run, hidden, hidden_
 from labs.read.readings.traffic_prediction import Prediction, buffer_segments, first_ones, predicted
 from labs.read.runs.raw_files import PATH
 from labs.read.theory.bdp import payload_share
-from labs.read.theory.fair_queueing import jain
-from labs.read.theory.rtt_unfairness import power_of_rtt
+from labs.read.theory.sharing import jain, power_of_rtt
 
 
 class TrafficResults(RunResults):

@@ -389,8 +389,10 @@ def _unpack(packed: Path, allowed: int, content: Path) -> None:
         unzip(packed, content, allowed)
         return
     with _expanded(packed) as expanded:
-        stream = _Bounded(expanded, allowed, packed)
-        with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|", tarinfo=_Member) as parcel:
+        stream = cast(IO[bytes], _Bounded(expanded, allowed, packed))
+        with tarfile.open(
+            fileobj=stream, mode="r|", bufsize=CHUNK_BYTES, tarinfo=_Member
+        ) as parcel:
             for number, member in enumerate(parcel, start=1):
                 if number > limits.MOST_MEMBERS or member.size > min(allowed, MOST_FILE_BYTES):
                     raise limits.too_large(packed)
@@ -478,7 +480,7 @@ def _take(parcel: tarfile.TarFile, member: tarfile.TarInfo, content: Path) -> No
     file = parcel.extractfile(member) if member.isreg() and not sparse else None
     if file is None or not inside.parts:
         raise limits.refused(member.name)
-    limits.write_member(content, member.name, file)
+    limits.write_member(content, str(inside), file)
 
 
 def _runs_in(content: Path, packed: Path) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,10 @@ class Change:
         a, b = _number(self.a), _number(self.b)
         return None if a is None or b is None or a == 0 else 100.0 * (b - a) / abs(a)
 
-    def as_json(self) -> dict[str, object]:
-        return asdict(self)
+    @property
+    def by(self) -> str:
+        """The change and by how much: `steady_mib_s 12 -> 13 (+8.33 %)`."""
+        return str(self) if self.percent is None else f"{self} ({self.percent:+.3g} %)"
 
     def __str__(self) -> str:
         return f"{self.name} {input_value(self.a)} -> {input_value(self.b)}"
@@ -61,9 +63,7 @@ class Pair:
 
     def lines(self) -> Iterator[str]:
         yield f"{self.a.lab} {self.a.condition}: {self.grade}"
-        for change in self.results:
-            by = "" if change.percent is None else f" ({change.percent:+.3g} %)"
-            yield f"  {change}{by}"
+        yield from (f"  {change.by}" for change in self.results)
         if self.inputs:
             yield f"  inputs that differ: {', '.join(_in_short(self.inputs))}"
         elif self.grade != IDENTICAL:
@@ -75,14 +75,13 @@ class Pair:
         if self.a.testbed != "virtual":
             return "runs in real time do not repeat to the byte: compare testbeds by repetitions"
         about = [_machine(run) for run in (self.a, self.b)]
-        differing = [str(change) for change in changes(*about)] if all(about) else []
-        cause = (
-            f"according to host.json these differ: {', '.join(differing)}"
-            if differing
-            else (
-                "host.json shows no difference" if all(about) else "one run or both lack host.json"
-            )
-        )
+        differing = ", ".join(map(str, changes(*about)))
+        if not all(about):
+            cause = "one run or both lack host.json"
+        elif differing:
+            cause = f"according to host.json these differ: {differing}"
+        else:
+            cause = "host.json shows no difference"
         return (
             "something that is not an input affected a run, or a file was edited and sealed again; "
             f"{cause}. Repeat both with --fresh on one machine; docs/reproducibility.md lists the "
@@ -96,8 +95,8 @@ class Pair:
             "grade": self.grade,
             "a": _run_json(self.a),
             "b": _run_json(self.b),
-            "changed": [{**change.as_json(), "percent": change.percent} for change in self.results],
-            "inputs": [change.as_json() for change in self.inputs],
+            "changed": [{**vars(change), "percent": change.percent} for change in self.results],
+            "inputs": [vars(change) for change in self.inputs],
             "files": list(self.files),
         }
 
@@ -128,18 +127,13 @@ class Comparison:
         """The comparison as text: one line per pair, its changes below it, the counts last."""
         text = [line for pair in self.pairs for line in pair.lines()]
         for side, runs in (("first", self.only_a), ("second", self.only_b)):
-            text += [
-                f"{lab} {condition}: {in_runs(count)} only in the {side}"
-                for (lab, condition), count in Counter(
-                    (run.lab, run.condition) for run in runs
-                ).items()
-            ]
-        counts = self.counts
-        alone = [
-            f"{in_runs(counts[f'only_{side}'])} only in the {side}" for side in ("first", "second")
-        ]
-        compared = f"{in_runs(counts['compared'])} compared: {self.grade}"
-        return [*text, "; ".join([compared, *alone])]
+            text += only_in(side, Counter(f"{run.lab} {run.condition}" for run in runs))
+        compared, *alone = map(in_runs, self.counts.values())
+        text.append(
+            f"{compared} compared: {self.grade}; {alone[0]} only in the first; {alone[1]} only in "
+            "the second"
+        )
+        return text
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -149,6 +143,12 @@ class Comparison:
             "only_a": [_run_json(run) for run in self.only_a],
             "only_b": [_run_json(run) for run in self.only_b],
         }
+
+
+def only_in(side: str, counts: Mapping[str, int]) -> Iterator[str]:
+    """A line for each condition with runs that only one side has."""
+    for condition, count in counts.items():
+        yield f"{condition}: {in_runs(count)} only in the {side}"
 
 
 def compare(a: str | Path, b: str | Path, results_of: Callable[[Run], Results]) -> Comparison:
@@ -194,24 +194,33 @@ def paired(
     only ones on their sides that answer a question: first the same condition on the same kernel
     with the same seed, then the same condition, then a condition of the same name.
     """
-    together: list[tuple[Run, Run]] = []
-    rest = list(a), list(b)
-    for question in (lambda run: run.key, _on_its_kernel, _asked, _named):
+    questions = (lambda run: run.key, _on_its_kernel, _asked, _named)
+    groups, *rest = matched(a, b, questions, lambda *sides: [*map(len, sides)] == [1, 1])
+    pairs = sorted(((left[0], right[0]) for left, right in groups), key=lambda p: _named(p[0]))
+    only_a, only_b = (sorted(side, key=_named) for side in rest)
+    return pairs, only_a, only_b
+
+
+def matched(
+    a: Iterable[Run],
+    b: Iterable[Run],
+    questions: Iterable[Callable[[Run], object]],
+    fits: Callable[[list[Run], list[Run]], bool],
+) -> tuple[list[tuple[list[Run], list[Run]]], list[Run], list[Run]]:
+    """The runs of both sides that answer the same question, if they fit, by the first of several
+    questions by which they do; and the runs that are left on each side."""
+    together: list[tuple[list[Run], list[Run]]] = []
+    rest = [*a], [*b]
+    for question in questions:
         groups: dict[object, tuple[list[Run], list[Run]]] = defaultdict(lambda: ([], []))
         for at, runs in enumerate(rest):
             for run in runs:
                 groups[question(run)][at].append(run)
-        pairs = [
-            (left[0], right[0]) for left, right in groups.values() if len(left) == len(right) == 1
-        ]
-        together += pairs
-        taken = {id(run) for pair in pairs for run in pair}
-        rest = (
-            [run for run in rest[0] if id(run) not in taken],
-            [run for run in rest[1] if id(run) not in taken],
-        )
-    together.sort(key=lambda pair: _named(pair[0]))
-    return together, sorted(rest[0], key=_named), sorted(rest[1], key=_named)
+        together += (fitting := [sides for sides in groups.values() if fits(*sides)])
+        taken = {id(run) for sides in fitting for side in sides for run in side}
+        left = ([run for run in side if id(run) not in taken] for side in rest)
+        rest = next(left), next(left)
+    return together, *rest
 
 
 def _on_its_kernel(run: Run) -> object:

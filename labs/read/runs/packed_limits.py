@@ -46,17 +46,21 @@ def is_inside(path: PurePosixPath) -> bool:
 
 def write_member(content: Path, name: str, file: IO[bytes]) -> None:
     """Write a member below the folder `content`; Damaged if it has been written before."""
-    path = content / PurePosixPath(name)
+    path = os.path.join(content, name)
     try:
         try:
-            out = path.open("xb")
+            out = _create(path)
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            out = path.open("xb")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            out = _create(path)
     except (FileExistsError, NotADirectoryError) as error:
         raise Damaged(f"the packed file contains {name!r} twice. Pack it again") from error
     with out:
         shutil.copyfileobj(file, out)
+
+
+def _create(path: str) -> IO[bytes]:
+    return open(path, "xb")
 
 
 def refused(name: str) -> Damaged:

@@ -20,14 +20,7 @@ from labs.drive.testbed.link import Measured
 from labs.errors import Damaged
 
 if TYPE_CHECKING:
-    from labs.read.parse import (
-        http_clients,
-        http_loads,
-        proc,
-        qdisc_samples,
-        server_report,
-        traffic,
-    )
+    from labs.read.parse import http_clients, http_loads, proc, qdisc_samples, reports
 
 T = TypeVar("T")
 Reader = Callable[[bytes], T]
@@ -86,23 +79,23 @@ def _measured_down(data: Any) -> Measured:
 
 
 AB_REPORT: Reader[http_clients.Ab] = as_text(parser("http_clients.ab"))
-FETCH: Reader[dict[str, Any]] = as_json(parser("http_clients.fetch"))
-ASK: Reader[tuple[float, ...]] = as_json(parser("http_clients.ask"))
-IPERF3_ERROR: Reader[str | None] = as_json(parser("iperf3.error"))
+FETCH: Reader[dict[str, Any]] = as_json(parser("reports.fetch"))
+ASK: Reader[tuple[float, ...]] = as_json(parser("reports.ask"))
+IPERF3_ERROR: Reader[str | None] = as_json(parser("reports.iperf3_error"))
 MACHINES: Reader[dict[str, dict[str, Any]]] = as_json(parser("proc.machines"))
 WRK: Reader[http_loads.Load] = as_text(parser("http_loads.wrk"))
 VEGETA: Reader[tuple[http_loads.Hit, ...]] = as_text(parser("http_loads.vegeta"))
-SERVER: Reader[server_report.ServerReport] = as_json(parser("server_report.server"))
-KNOBS: Reader[tuple[server_report.Setting, ...]] = as_json(parser("server_report.settings"))
-SOFTIRQS: Reader[dict[str, int]] = as_text(parser("server_report.softirqs"))
-INTERRUPTS: Reader[dict[str, int]] = as_text(parser("server_report.interrupts"))
-SWITCHES: Reader[Mapping[str, int]] = as_text(parser("server_report.switches"))
+SERVER: Reader[reports.ServerReport] = as_json(parser("reports.server"))
+KNOBS: Reader[tuple[reports.Setting, ...]] = as_json(parser("reports.settings"))
+SOFTIRQS: Reader[dict[str, int]] = as_text(parser("proc.softirqs"))
+INTERRUPTS: Reader[dict[str, int]] = as_text(parser("proc.interrupts"))
+SWITCHES: Reader[Mapping[str, int]] = as_text(parser("proc.switches"))
 SAMPLING: Reader[proc.Sampling] = last_line(as_json(parser("proc.sampling")))
-STREAMS: Reader[tuple[traffic.StreamReport, ...]] = as_json(parser("traffic.streams"))
-REQUESTS: Reader[tuple[traffic.RequestReport, ...]] = as_json(parser("traffic.requests"))
+STREAMS: Reader[tuple[reports.StreamReport, ...]] = as_json(parser("reports.streams"))
+REQUESTS: Reader[tuple[reports.RequestReport, ...]] = as_json(parser("reports.requests"))
 QUEUE: Reader[tuple[qdisc_samples.QueueSample, ...]] = parser("qdisc_samples.queue_samples")
-MARKED: Reader[int] = as_json(parser("traffic.marked_packets"))
-PATH: Reader[Mapping[str, Any]] = as_json(parser("traffic.as_is"))
+MARKED: Reader[int] = as_json(parser("reports.marked_packets"))
+PATH: Reader[Mapping[str, Any]] = as_json(parser("reports.as_is"))
 PATH_DOWN: Reader[Measured] = as_json(_measured_down)
 READERS: Mapping[str, Reader[object]] = {
     "ab.txt": AB_REPORT,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from labs.read.parse.server_report import Setting
+from labs.read.parse.reports import Setting
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Interval, Repeated, of_interaction, of_ratio, on_one_kernel
 

@@ -7,8 +7,9 @@ undecided, which is not agreement.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
@@ -16,35 +17,27 @@ from labs.drive.host_load import HERE
 from labs.drive.record.seal import canonical
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
-from labs.read.display.format import size_in_words
+from labs.read.display.format import in_runs, size_in_words, terminal_table
 from labs.read.display.rich_output import Table, Words
 from labs.read.lab import Lab
-from labs.read.readings.goodput import own_socket
-from labs.read.runs.compare import changes
+from labs.read.readings.bulk_transfer import CLOCKS, SENDER, limited_pct
+from labs.read.readings.goodput import sampled_socket
+from labs.read.runs.compare import changes, matched, only_in
 from labs.read.runs.run import Run
 from labs.read.stats.machines import Machine, machines
 from labs.read.stats.repetitions import FEWEST, Interval, Repeated, of_ratio, repeated
-from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER
+from labs.read.theory.bulk_sender import RECEIVE_WINDOW
 
 AGREE, UNDECIDED = "agree", "undecided"
 DISAGREE, NOT_COMPARED = "disagree", "not compared"
 GRADES = (NOT_COMPARED, AGREE, UNDECIDED, DISAGREE)
+SHOWN_COLUMNS = (
+    *("condition", "figure", "first", "second", "ratio", "low", "high"),
+    *("counted", "disturbed", "verdict"),
+)
 COLUMNS = (
-    "condition",
-    "figure",
-    "first",
-    "second",
-    "ratio",
-    "low",
-    "high",
-    "verdict",
-    "because",
-    "counted",
-    "disturbed",
-    "margin_low",
-    "margin_high",
-    "first_testbed",
-    "second_testbed",
+    *("condition", "figure", "first", "second", "ratio", "low", "high", "verdict", "because"),
+    *("counted", "disturbed", "margin_low", "margin_high", "first_testbed", "second_testbed"),
 )
 
 
@@ -54,10 +47,7 @@ FULL_PCT = 85.0
 # What the devices of the virtual testbed have on; gro is not included, because packets pass
 # from one to the other whole (drivers/net/veth.c, VETH_FEATURES).
 VETH = {"tso": True, "gso": True}
-SAMPLES = "server/samples.bin"
-MOST = 0.5
-LIMITS = {"rwnd_limited_us": RECEIVE_WINDOW, "sndbuf_limited_us": SEND_BUFFER}
-"""What limited a sender that was busy, by the column of tcp_info that counts the time."""
+MOST_PCT = 50.0
 
 
 @dataclass(frozen=True)
@@ -74,30 +64,59 @@ class ConditionComparison:
 
     def as_json(self) -> dict[str, Any]:
         """The condition as plain data; null where there is no interval."""
-        interval = self.ratio
+        sides, ratio = (self.first, self.second), self.ratio
+        interval = (None,) * 3 if ratio is None else (ratio.middle, ratio.low, ratio.high)
+        values = (
+            *(self.condition, self.second.figure or None, *map(_middle, sides), *interval),
+            *(self.verdict, self.because, len(self.second.counted), self.second.disturbed),
+            *(self.margin.low, self.margin.high, *map(testbed_and_kernel, sides)),
+        )
+        return dict(zip(COLUMNS, values, strict=True))
+
+
+@dataclass(frozen=True)
+class TestbedComparison:
+    """All conditions of a lab that two sides have, and the runs that only one has."""
+
+    lab: Lab
+    counts: tuple[int, int]
+    rows: tuple[ConditionComparison, ...]
+    only_first: tuple[Run, ...]
+    only_second: tuple[Run, ...]
+
+    @property
+    def grade(self) -> str | None:
+        """Whether the testbeds agree; None without a condition."""
+        return grade(self.rows) if self.rows else None
+
+    def as_json(self) -> dict[str, Any]:
         return {
-            "condition": self.condition,
-            "figure": self.second.figure or None,
-            "first": _middle(self.first),
-            "second": _middle(self.second),
-            "ratio": interval and interval.middle,
-            "low": interval and interval.low,
-            "high": interval and interval.high,
-            "verdict": self.verdict,
-            "because": self.because,
-            "counted": len(self.second.counted),
-            "disturbed": self.second.disturbed,
-            "margin_low": self.margin.low,
-            "margin_high": self.margin.high,
-            "first_testbed": testbed_and_kernel(self.first),
-            "second_testbed": testbed_and_kernel(self.second),
+            "lab": self.lab.name,
+            "grade": self.grade,
+            "runs": dict(zip(("first", "second"), self.counts, strict=True)),
+            "margin": asdict(self.lab.margin),
+            "conditions": [row.as_json() for row in self.rows],
+            "only_first": dict(Counter(run.condition for run in self.only_first)),
+            "only_second": dict(Counter(run.condition for run in self.only_second)),
         }
+
+    def lines(self) -> list[str]:
+        """The comparison as text: the table, the counts of runs, and the reasons below them."""
+        answer, (first, second) = self.as_json(), map(in_runs, self.counts)
+        titles = [self.lab.title_of(self.lab.group_of(row.first.runs[0])) for row in self.rows]
+        table = [terminal_table(answer["conditions"], SHOWN_COLUMNS, titles), ""]
+        return [
+            *(table if self.rows else []),
+            f"{self.lab.name}: {first} in the first, {second} in the second",
+            *only_in("first", answer["only_first"]),
+            *only_in("second", answer["only_second"]),
+            *(lines(self.rows) if self.rows else []),
+        ]
 
 
 def describe_margin(lab: Lab) -> Words:
     """The margin of a lab, and the reason for its width."""
-    margin = lab.margin
-    return Words(f"The margin is {margin.low:g} to {margin.high:g}: {margin.reason}.")
+    return Words(f"The margin is {lab.margin.span}: {lab.margin.reason}.")
 
 
 def compare_testbeds(
@@ -126,34 +145,18 @@ def compare_testbeds(
     return judged
 
 
-def compare_every(
-    lab: Lab, first: Sequence[Run], second: Sequence[Run]
-) -> tuple[list[ConditionComparison], list[Run], list[Run]]:
+def compare_every(lab: Lab, first: Sequence[Run], second: Sequence[Run]) -> TestbedComparison:
     """Each question that both sides have runs of, and the runs that only one side has.
 
     A question is a condition with all its values, so that runs of one condition on several links
     are not mixed. A condition that each side asked once, with other values, is not compared.
     """
-    compared: list[ConditionComparison] = []
-    rest = list(first), list(second)
-    for question in (
-        lambda run: canonical(run.condition_asked.as_json()),
-        lambda run: run.condition,
-    ):
-        groups: dict[object, tuple[list[Run], list[Run]]] = {}
-        for at, runs in enumerate(rest):
-            for run in runs:
-                groups.setdefault(question(run), ([], []))[at].append(run)
-        both = [sides for sides in groups.values() if _are_comparable(*sides)]
-        compared += [row for ones, others in both for row in compare_testbeds(lab, ones, others)]
-        taken = {id(run) for sides in both for runs in sides for run in runs}
-        rest = (
-            [run for run in rest[0] if id(run) not in taken],
-            [run for run in rest[1] if id(run) not in taken],
-        )
+    questions = (_asked, lambda run: run.condition)
+    both, *only = matched(first, second, questions, _are_comparable)
+    rows = [row for sides in both for row in compare_testbeds(lab, *sides)]
     order = list(dict.fromkeys(run.condition for run in first))
-    compared.sort(key=lambda row: order.index(row.condition))
-    return compared, *rest
+    rows.sort(key=lambda row: order.index(row.condition))
+    return TestbedComparison(lab, (len(first), len(second)), tuple(rows), *map(tuple, only))
 
 
 def _asked(run: Run) -> bytes:
@@ -192,22 +195,20 @@ def grade(rows: Iterable[ConditionComparison]) -> str:
 def lines(rows: Sequence[ConditionComparison]) -> list[str]:
     """The lines below the figures: the reasons, the two testbeds, the margin, and the number of
     conditions with each verdict."""
-    text = [f"{row.condition}: {row.verdict}: {row.because}" for row in rows if row.because]
-    for place, side in (("first", rows[0].first), ("second", rows[0].second)):
-        text.append(f"the {place}: {testbed_and_kernel(side)}")
-    margin = rows[0].margin
-    text.append(f"margin {margin.low:g} to {margin.high:g}: {margin.reason}")
-    counts = {word: sum(row.verdict == word for row in rows) for word in reversed(GRADES)}
+    margin, counts = rows[0].margin, Counter(row.verdict for row in rows)
+    verdicts = ", ".join(f"{counts[word]} {word}" for word in reversed(GRADES) if counts[word])
     return [
-        *text,
-        f"{len(rows)} conditions: "
-        + ", ".join(f"{count} {word}" for word, count in counts.items() if count),
+        *(f"{row.condition}: {row.verdict}: {row.because}" for row in rows if row.because),
+        f"the first: {testbed_and_kernel(rows[0].first)}",
+        f"the second: {testbed_and_kernel(rows[0].second)}",
+        f"margin {margin.span}: {margin.reason}",
+        f"{len(rows)} conditions: {verdicts}",
     ]
 
 
 def judge(ratio: Interval, margin: Margin) -> str:
     """The verdict of an interval."""
-    if margin.low <= ratio.low and ratio.high <= margin.high:
+    if margin.admits(ratio.low) and margin.admits(ratio.high):
         return AGREE
     return DISAGREE if ratio.high < margin.low or ratio.low > margin.high else UNDECIDED
 
@@ -241,12 +242,11 @@ def _judged(first: Repeated, other: Repeated) -> ConditionComparison:
     verdict = judge(ratio, margin)
     if verdict == AGREE:
         return compared(AGREE, "", ratio)
-    edges = (margin.low, margin.high)
     sides = facts(first.lab, first.middle), facts(other.lab, other.middle)
     if verdict == UNDECIDED:
-        crosses = "the interval crosses an edge of the margin, {:g} to {:g}".format(*edges)
-        return compared(verdict, "; ".join((crosses, *reasons(*sides, edges))), ratio)
-    return compared(verdict, describe_reasons(*sides, edges), ratio)
+        crosses = f"the interval crosses an edge of the margin, {margin.span}"
+        return compared(verdict, "; ".join((crosses, *reasons(*sides, margin))), ratio)
+    return compared(verdict, describe_reasons(*sides, margin), ratio)
 
 
 def _exact(side: Repeated) -> bool:
@@ -285,21 +285,14 @@ def facts(lab: Lab, run: Run) -> Facts:
 
 
 def _limited(run: Run) -> tuple[dict[str, float], float | None]:
-    """What limited the sender, in shares of the time for which it was busy; and the mean receive
+    """What limited the sender, in per cent of the time for which it was busy; and the mean receive
     window that it was offered while data was in flight. Neither without samples."""
-    if SAMPLES not in run.seal.files:
+    rows = sampled_socket(run, SENDER, "bytes_acked")
+    if rows.empty or not {"snd_wnd_bytes", "unacked_segments", *CLOCKS} <= set(rows):
         return {}, None
-    rows = own_socket(run.samples("server"), "bytes_acked")
-    if rows.empty or not {"snd_wnd_bytes", "unacked_segments", "busy_time_us", *LIMITS} <= set(
-        rows
-    ):
+    shares, in_flight = limited_pct(rows), rows["unacked_segments"] > 0
+    if not shares or not in_flight.any():
         return {}, None
-    last = rows[rows["busy_time_us"] > 0].tail(1)
-    in_flight = rows["unacked_segments"] > 0
-    if last.empty or not in_flight.any():
-        return {}, None
-    busy_us = float(last["busy_time_us"].iloc[0])
-    shares = {name: float(last[column].iloc[0]) / busy_us for column, name in LIMITS.items()}
     return shares, float(rows.loc[in_flight, "snd_wnd_bytes"].mean())
 
 
@@ -309,7 +302,7 @@ class Facts:
 
     `predicted` is what the theory expects of this kernel under this condition, in the unit of the
     figure; `machines` are those of the run, none in virtual time, where no machine limits.
-    `limited` has the share of the busy time for which each buffer limited the sender, and
+    `limited` has the per cent of the busy time for which each buffer limited the sender, and
     `offered_bytes` is the mean receive window that it was offered.
     """
 
@@ -325,10 +318,10 @@ class Facts:
     @property
     def limit(self) -> str:
         """What limited the sender for most of the time; "" if nothing did."""
-        return next((name for name, share in self.limited.items() if share > MOST), "")
+        return next((name for name, share in self.limited.items() if share > MOST_PCT), "")
 
 
-def reasons(first: Facts, other: Facts, margin: tuple[float, float]) -> tuple[str, ...]:
+def reasons(first: Facts, other: Facts, margin: Margin) -> tuple[str, ...]:
     """The measurements that can explain why `other` differs from `first`, each with its figures.
 
     A busy CPU; kernels whose predicted figures differ by more than the margin; receive windows that
@@ -345,7 +338,7 @@ def reasons(first: Facts, other: Facts, margin: tuple[float, float]) -> tuple[st
     )
 
 
-def describe_reasons(first: Facts, other: Facts, margin: tuple[float, float]) -> str:
+def describe_reasons(first: Facts, other: Facts, margin: Margin) -> str:
     """The reasons in one line; if there are none, the measurements that explain nothing."""
     explained = reasons(first, other, margin)
     if explained:
@@ -359,7 +352,7 @@ def describe_reasons(first: Facts, other: Facts, margin: tuple[float, float]) ->
     cpu = f"no CPU was busier than {max(busiest):.0f} %" if busiest else "no CPU was measured"
     return (
         f"no measurement explains it: {cpu}, Linux {first.release} and {other.release}, "
-        f"HZ {_or_unknown(first.hz)} and {_or_unknown(other.hz)}"
+        f"HZ {first.hz or 'unknown'} and {other.hz or 'unknown'}"
     )
 
 
@@ -372,18 +365,18 @@ def _cpu(facts: Facts) -> Iterator[str]:
             yield f"CPU: the host's CPUs were {seen.busy_pct:.0f} % busy ({facts.testbed})"
 
 
-def _kernels(first: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
+def _kernels(first: Facts, other: Facts, margin: Margin) -> Iterator[str]:
     if first.release == other.release or not first.predicted or other.predicted is None:
         return
     ratio = other.predicted / first.predicted
-    if not margin[0] <= ratio <= margin[1]:
+    if not margin.admits(ratio):
         yield (
             f"kernel: the prediction is {other.predicted:.3g} for Linux {other.release} and "
             f"{first.predicted:.3g} for {first.release}, a ratio of {ratio:.2f}"
         )
 
 
-def _windows(first: Facts, other: Facts, margin: tuple[float, float]) -> Iterator[str]:
+def _windows(first: Facts, other: Facts, margin: Margin) -> Iterator[str]:
     """Different limits; or, if the receive window limits both, sizes that differ by more than half
     of the margin.
 
@@ -392,7 +385,7 @@ def _windows(first: Facts, other: Facts, margin: tuple[float, float]) -> Iterato
     """
     if first.limit != other.limit:
         limits = [
-            f"the {side.limit} for {100 * side.limited[side.limit]:.0f} % of the time"
+            f"the {side.limit} for {side.limited[side.limit]:.0f} % of the time"
             if side.limit
             else "nothing for most of the time"
             for side in (other, first)
@@ -401,10 +394,10 @@ def _windows(first: Facts, other: Facts, margin: tuple[float, float]) -> Iterato
             yield f"limit: {limits[0]} ({other.testbed}), {limits[1]} ({first.testbed})"
         return
     before, after = first.offered_bytes, other.offered_bytes
-    if first.limit != LIMITS["rwnd_limited_us"] or not before or not after:
+    if first.limit != RECEIVE_WINDOW or not before or not after:
         return
     ratio = after / before
-    low, high = ((1 + edge) / 2 for edge in margin)
+    low, high = ((1 + edge) / 2 for edge in (margin.low, margin.high))
     is_slower = (other.figure or 0) < (first.figure or 0)
     if low <= ratio <= high or is_slower != (ratio < 1):
         return
@@ -436,7 +429,3 @@ def _ticks(first: Facts, other: Facts) -> Iterator[str]:
             f"HZ: a tick is {1000 / other.hz:g} ms ({other.testbed}), "
             f"{1000 / first.hz:g} ms ({first.testbed})"
         )
-
-
-def _or_unknown(value: int | None) -> str:
-    return "unknown" if value is None else str(value)

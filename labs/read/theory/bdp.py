@@ -1,6 +1,13 @@
-"""What a link carries: bandwidth-delay product, payload rate, and stop-and-wait utilisation."""
+"""What a link carries: bandwidth-delay product, payload rate, stop-and-wait utilisation, what
+random loss leaves of it, and how many ACKs a slow reverse path returns.
+
+Slow ACKs: RFC 3449 sections 1 and 3.1, after T. V. Lakshman, U. Madhow, B. Suter, "Window-based
+Error Recovery and Flow Control with a Slow Acknowledgement Channel", INFOCOM 1997.
+"""
 
 from __future__ import annotations
+
+from math import sqrt
 
 from labs.drive.testbed.link import FRAME_BYTES, MSS_BYTES
 from labs.drive.units import bytes_carried, bytes_per_second
@@ -33,41 +40,6 @@ def line_goodput_bytes_s(rate_mbit: float, mss_bytes: int = MSS_BYTES) -> float:
     return bytes_per_second(rate_mbit) * payload_share(mss_bytes)
 
 
-def mean_goodput_bytes_s(
-    steady_bytes_s: float,
-    rtt_ms: float,
-    *,
-    transfer_bytes: float | None = None,
-    duration_s: float | None = None,
-    mss_bytes: int = MSS_BYTES,
-) -> float:
-    """The mean from request to last byte of a flow whose steady goodput is known.
-
-    Slow start: the first data comes one round trip after the request, ten segments of it, and
-    each round trip brings twice as much, until a round trip's worth of the steady goodput is
-    reached. Give either how many bytes are sent or how long it is watched. Losses during slow
-    start, and a receive buffer that grows more slowly than that, are not in it.
-    Source: RFC 9406 section 4 (slow start); net/ipv4/tcp_cong.c tcp_slow_start().
-    """
-    if (transfer_bytes is None) == (duration_s is None):
-        raise ValueError("give transfer_bytes or duration_s, and not both")
-    rtt_s = rtt_ms / 1e3
-    full_round = steady_bytes_s * rtt_s
-    came, at_s, round_bytes = 0.0, rtt_s, float(INITIAL_WINDOW_SEGMENTS * mss_bytes)
-    while round_bytes < full_round:
-        if transfer_bytes is not None and came + round_bytes >= transfer_bytes:
-            return transfer_bytes / at_s
-        if duration_s is not None and at_s > duration_s:
-            return came / duration_s
-        came += round_bytes
-        at_s += rtt_s
-        round_bytes *= 2
-    if transfer_bytes is not None:
-        return transfer_bytes / (at_s + max(0.0, transfer_bytes - came) / steady_bytes_s)
-    assert duration_s is not None
-    return (came + steady_bytes_s * max(0.0, duration_s - at_s)) / duration_s
-
-
 def sending_ms(block_bytes: float, rate_bytes_s: float) -> float:
     """How long a block takes to be put on the line; 10 ms for 1 MB at 100 MB/s."""
     return 1e3 * block_bytes / rate_bytes_s
@@ -85,10 +57,71 @@ def utilisation_pct(block_bytes: float, rate_bytes_s: float, rtt_ms: float) -> f
     return 100 * busy_ms / (busy_ms + rtt_ms)
 
 
-def of_the_wait_pct(block_bytes: float, rate_bytes_s: float, rtt_ms: float) -> float:
-    """The same without the sending in the cycle, in %: L/R of every RTT.
+RANDOM_LOSS = 1.31
+"""The constant for independent losses with every segment acknowledged, or counted as such.
 
-    A rule of thumb (10 of 400 ms are 2.5 %, of 200 ms 5 %): good while sending a block is short
-    compared with the round trip, and more than 100 % once it is longer.
+Source: Mathis, Semke, Mahdavi, Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance
+Algorithm", CCR 27(3), 1997; RFC 3819 section 8.5.1 has 0.93, by sqrt(2) less, for an ACK per two
+segments. Linux counts acknowledged segments, not ACKs: net/ipv4/tcp_cong.c tcp_cong_avoid_ai().
+"""
+FOLLOWS_MATHIS = ("reno", "cubic")
+"""Congestion controls that the formula describes. CUBIC does where the interval between losses is
+short, its Reno-friendly region (RFC 9438, section 4.3)."""
+
+
+BBR_TOLERATES_PCT = 5.0
+"""Random loss up to which BBR fills a link. It does not take a loss for congestion.
+
+Source: Cardwell, Cheng, Gunn, Yeganeh, Jacobson, "BBR: Congestion-Based Congestion Control", ACM
+Queue 14(5), 2016, figure 8.
+"""
+
+
+def mathis_bytes_s(loss_pct: float, rtt_ms: float, mss_bytes: int = MSS_BYTES) -> float:
+    """Goodput in bytes per second at this share of lost segments, if neither the link nor a window
+    limits it: MSS / RTT * C / sqrt(p)."""
+    if loss_pct <= 0 or rtt_ms <= 0:
+        raise ValueError("the formula needs a loss and a round-trip time above 0")
+    return mss_bytes / (rtt_ms / 1e3) * RANDOM_LOSS / sqrt(loss_pct / 100)
+
+
+def losses_per_bdp(loss_pct: float, bdp_segments: float) -> float:
+    """How many of the segments of one BDP are lost on average. Two links with the same figure and
+    the same BDP behave alike, whatever their rate and RTT."""
+    return loss_pct / 100 * bdp_segments
+
+
+def mathis_utilisation(loss_pct: float, bdp_segments: float) -> float:
+    """The share of a link that a loss-based flow uses: C / (BDP sqrt(p)), at most 1. It depends on
+    p and the BDP in segments alone, so figures of one link apply to another with the same BDP."""
+    if loss_pct <= 0:
+        return 1.0
+    return min(1.0, RANDOM_LOSS / (bdp_segments * sqrt(loss_pct / 100)))
+
+
+def loss_event_pct(loss_pct: float, mean_burst: float) -> float:
+    """The rate of loss events of bursty loss: the losses of one burst halve a window once, so the
+    formula takes p divided by the mean length of a burst.
+
+    Source: Mathis and others: p counts congestion signals, of which a round trip has at most one.
     """
-    return 100 * sending_ms(block_bytes, rate_bytes_s) / rtt_ms
+    if mean_burst < 1:
+        raise ValueError("a burst has at least one loss")
+    return loss_pct / mean_burst
+
+
+ACK_BYTES = 66
+"""An ACK as a shaper counts it: Ethernet (14), IPv4 (20), TCP with timestamps (32)."""
+SEGMENTS_PER_ACK = 2
+"""RFC 5681 section 4.2; a receiver that coalesces segments acknowledges more at once."""
+
+
+def bandwidth_ratio(forward_mbit: float, back_mbit: float) -> float:
+    """The normalised bandwidth ratio k. Beyond the segments per ACK, ACKs saturate the reverse path
+    first; 8 for 10 Mbit/s forward and 0.054 in reverse."""
+    return (forward_mbit / back_mbit) / (FRAME_BYTES / ACK_BYTES)
+
+
+def clocked_goodput_bytes_s(back_mbit: float, segments_per_ack: float = SEGMENTS_PER_ACK) -> float:
+    """The goodput if each ACK that the reverse path carries acknowledges so many full segments."""
+    return bytes_per_second(back_mbit) / ACK_BYTES * segments_per_ack * MSS_BYTES

@@ -3,8 +3,8 @@
 No closed formula describes how a writer, the send buffer, pacing, acknowledgements and two growing
 windows interact. Both ends are therefore simulated packet by packet, in the steps that the
 kernel takes (`bulk_sender`, `bulk_receiver`, `cubic`), over a link with a rate and a delay, and
-with losses if there are any (`bulk_recovery`, `bulk_gaps`). The simulation takes
-milliseconds where a run takes seconds.
+with losses if there are any (`bulk_recovery`). The simulation takes milliseconds where a run takes
+seconds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from statistics import median
+from typing import Any
 
-from labs.read.kept_or_computed import kept
+from labs.read.answers import kept
 from labs.read.stats.arrivals import of_arrivals
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk_flow import RENO, Flow, checked
@@ -29,7 +30,7 @@ from labs.read.theory.bulk_sender import (
     SLOW_START,
     WAKE_UP,
 )
-from labs.read.theory.bulk_simulation import DIGEST, LossySimulation, Simulation
+from labs.read.theory.bulk_simulation import DIGEST, Simulation
 
 LINK = "link"
 FUNCTIONS = {
@@ -110,7 +111,7 @@ def _drawn(flow: Flow, transfer_bytes: int) -> tuple[Transfer, ...]:
         return (_unknown(TOO_FEW),)
     drawn, segments = [], 0
     for seed in range(MOST_DRAWS):
-        simulation = LossySimulation(flow, part_bytes, seed=seed)
+        simulation = Simulation(flow, part_bytes, drops=True, seed=seed)
         drawn.append(_continued(_outcome(simulation), simulation, transfer_bytes))
         segments += len(simulation.had_bytes)
         if len(drawn) >= LEAST_DRAWS and segments >= DRAWN_SEGMENTS:
@@ -143,7 +144,7 @@ def kept_transfers(
     )
 
 
-def simulated(flow: Flow, transfer_bytes: int, **unknown: int) -> Transfer:
+def simulated(flow: Flow, transfer_bytes: int, **unknown: Any) -> Transfer:
     """The transfer as it is simulated now, whatever was asked before. `unknown` are arguments of
     `Simulation`.
 
@@ -156,7 +157,7 @@ def simulated(flow: Flow, transfer_bytes: int, **unknown: int) -> Transfer:
         return predicted
     packet_bytes = simulation.mean_bytes() if flow.offloads else flow.mss_bytes
     part_bytes = _part_bytes(flow, transfer_bytes, packet_bytes)
-    lossy = LossySimulation(flow, part_bytes, **unknown)
+    lossy = Simulation(flow, part_bytes, drops=True, **unknown)
     return _continued(_outcome(lossy), lossy, transfer_bytes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from labs.errors import BadInput
-from labs.read.theory.defaults import DEFAULT_WMEM, default_rmem
+from labs.read.theory.kernels import DEFAULT_WMEM, default_rmem
 
 CUBIC, RENO = "cubic", "reno"
 CONGESTION_CONTROLS = (CUBIC, RENO)

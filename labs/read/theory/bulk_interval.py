@@ -21,8 +21,8 @@ from labs.read.theory.bulk import (
     transfer,
 )
 from labs.read.theory.bulk_flow import Flow
-from labs.read.theory.bulk_sender import LEAST_RTO_US
 from labs.read.theory.bulk_simulation import HTB_CBURST_BYTES
+from labs.read.theory.receiver import LEAST_RTO_US
 
 UNKNOWN: tuple[dict[str, int], ...] = (
     {"phase_ns": 2_500_000},

@@ -10,7 +10,6 @@ from array import array
 from collections import deque
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from labs.read.theory.bdp import HEADER_BYTES
 
@@ -43,26 +42,38 @@ class Link:
     """The packets in flight, and when the shaper is free again. With `segment_bytes` (0: no)
     packets are split into segments before the shaper. `most_queued` is the most packets that it
     held. `idle_until_ns`, `idle_ns` and `idle_because` say when the link was no longer idle, for
-    how long it was, and why nothing was sent."""
+    how long it was, and why nothing was sent. Segments are dropped at random, with the probability
+    `loss`, and if the queue holds `limit` of them: `overflowed` of the `dropped` ones."""
 
     packets: deque[Packet]
     idle_because: list[str]
 
     def __init__(
-        self, rtt_ns: int, byte_ns: float, credit_bytes: int, segment_bytes: int = 0
+        self,
+        rtt_ns: int,
+        byte_ns: float,
+        credit_bytes: int,
+        segment_bytes: int,
+        *,
+        limit: int,
+        loss: float,
+        random: Random,
     ) -> None:
         self.rtt_ns, self.byte_ns = rtt_ns, byte_ns
         self.credit_bytes, self.segment_bytes = credit_bytes, segment_bytes
+        self.limit, self.loss, self.random = limit, loss, random
         self.free_ns = 0.0
-        self.most_queued = self.overflowed = 0
+        self.most_queued = self.overflowed = self.dropped = 0
         self.packets, self.idle_because = deque(), []
         self.idle_until_ns: array[int] = array("q")
         self.idle_ns: array[float] = array("d")
 
     def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> bool:
         """htb sends a packet as a whole as soon as its class has credit. Returns whether the packet
-        was queued."""
+        was queued: what the sender's own queue refuses, the sender still has."""
         packets = self.packets
+        if not self.segment_bytes and not self._takes():
+            return False
         ready_ns = goes_ns = float(now_ns + self.rtt_ns)
         if self.free_ns > goes_ns:
             goes_ns = self.free_ns
@@ -95,27 +106,17 @@ class Link:
             self.most_queued = len(packets)
         return True
 
+    def holds(self, end: int) -> bool:
+        """Whether a packet with this end is still in the sender's own queue
+        (skb_still_in_host_queue())."""
+        if not self.segment_bytes:
+            for packet in self.packets:
+                if packet.begin + packet.length == end:
+                    return True
+        return False
+
     def _takes(self) -> bool:
         """Whether the queue takes a segment."""
-        return True
-
-
-class DroppingLink(Link):
-    """A link that drops segments at random, and those for which its queue has no room:
-    `overflowed` of the `dropped` ones."""
-
-    def __init__(self, *shaper: Any, limit: int, loss: float, random: Random) -> None:
-        super().__init__(*shaper)
-        self.limit, self.loss, self.random = limit, loss, random
-        self.dropped = 0
-
-    def send(self, now_ns: int, packet: Sent, push: bool, echoed_ms: int, waited: str) -> bool:
-        """As `Link.send`. What the sender's own queue refuses, the sender still has."""
-        if not self.segment_bytes and not self._takes():
-            return False
-        return super().send(now_ns, packet, push, echoed_ms, waited)
-
-    def _takes(self) -> bool:
         lost = self.loss > 0 and self.random.random() < self.loss
         if lost or len(self.packets) >= self.limit:
             self.dropped += 1

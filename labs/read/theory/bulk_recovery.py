@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from labs.read.theory.bulk_gaps import Block
 from labs.read.theory.bulk_link import NEVER_NS, Sent
+from labs.read.theory.bulk_receiver import Block
 from labs.read.theory.bulk_scoreboard import (
     DISORDER,
     EVER_RESENT,
@@ -28,12 +28,11 @@ from labs.read.theory.bulk_scoreboard import (
     Scoreboard,
 )
 from labs.read.theory.bulk_send_queue import NAGLE_OFF
-from labs.read.theory.bulk_sender import LEAST_PROBE_US, LEAST_RTO_US, TICK_NS, ticks
-from labs.read.theory.reno import INFINITE
-from labs.read.theory.windows import series
+from labs.read.theory.bulk_sender import LEAST_PROBE_US, TICK_NS, ticks
+from labs.read.theory.congestion import INFINITE
+from labs.read.theory.kernels import REDUCED_GROWS
+from labs.read.theory.receiver import LEAST_RTO_US
 
-PRR_GROWS_SINCE = (5, 15)
-"""From then on the reduced window grows with each ACK that advances without a new loss."""
 MOST_RTO_NS = 120 * 1_000_000_000
 PROBE, REORDER, TIMEOUT = "probe", "reorder", "timeout"
 """What the one timer of a sender is set for."""
@@ -47,14 +46,12 @@ class RecoveringSender(Scoreboard):
         self.undo = self.probe_repeats = self.suspects = False
         self.prior_cwnd = self.prior_ssthresh = self.reduced_delivered = self.reduced_out = 0
         self.timeouts, self.kind = 0, PROBE
-        self.grows_reduced = series(kernel) >= PRR_GROWS_SINCE
+        self.grows_reduced = REDUCED_GROWS.holds(kernel)
         super().__init__(kernel, **of_sender)
 
     # What an ACK tells.
 
-    def acknowledged_selectively(
-        self, now_ns: int, ack: int, edge: int, blocks: deque[Block]
-    ) -> None:
+    def acknowledged(self, now_ns: int, ack: int, edge: int, blocks: deque[Block]) -> None:
         """Take an ACK with the blocks that it reports."""
         if edge - ack > self.most_window:
             self.most_window = edge - ack
@@ -295,15 +292,16 @@ class RecoveringSender(Scoreboard):
             before = self.nxt
             if self.unsent and self.nxt < self.edge:
                 self._transmit_some(now_ns, NAGLE_OFF, push_one=True, probes=True)
-            self.probe_repeats = self.nxt == before
+            last = len(self.flight) - 1
+            packet = self.flight[last]
+            self.probe_repeats = self.nxt == before and not self.link.holds(packet.end)
             if self.probe_repeats:
-                last = len(self.flight) - 1
-                packet = self.flight[last]
                 if packet.segments > 1:
                     self._split(last, (packet.segments - 1) * self.mss)
                     packet = self.flight[last + 1]
                 self._repeat(now_ns, packet)
-            self.probed = self.nxt
+            if self.probe_repeats or self.nxt > before:
+                self.probed = self.nxt
         self.probe_ns = NEVER_NS
         self._rearm_timeout(now_ns)
 

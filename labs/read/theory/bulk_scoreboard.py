@@ -11,8 +11,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from labs.read.theory.bulk_gaps import Block
 from labs.read.theory.bulk_link import NEVER_NS, Sent
+from labs.read.theory.bulk_receiver import Block
 from labs.read.theory.bulk_sender import TICK_NS, Sender, ticks
 
 SACKED, RESENT, LOST, EVER_RESENT = 1, 2, 4, 8

@@ -9,14 +9,21 @@ Times are in nanoseconds, sizes in bytes.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
 from labs.read.theory.bulk_link import NEVER_NS, Link, Sent
-from labs.read.theory.bulk_send_queue import CORK, GSO_MAX_BYTES, NAGLE, NAGLE_OFF, SendQueue
-from labs.read.theory.cubic import Cubic
-from labs.read.theory.reno import Reno
-from labs.read.theory.windows import segment_overhead_bytes, series
+from labs.read.theory.bulk_send_queue import CORK, GSO_MAX_BYTES, NAGLE, SendQueue
+from labs.read.theory.congestion import Cubic, Reno
+from labs.read.theory.kernels import GROWS_PACKETS, SIZES_BY_RTT
+from labs.read.theory.receiver import LEAST_RTO_US, TIMESTAMP_BYTES
+from labs.read.theory.windows import (
+    SENT_HEADER_BYTES,
+    SHARED_INFO_BYTES,
+    SK_BUFF_BYTES,
+    segment_overhead_bytes,
+)
 
 PACING_SHIFT, RTT_SHIFT, LARGEST_RTT_SHIFT = 10, 9, 32
 """A packet holds the bytes that are sent in 1/1024 s, and more if the RTT is below 16 ms
@@ -27,16 +34,9 @@ LEAST_TSO_SEGMENTS = 2
 """net.ipv4.tcp_min_tso_segs."""
 TSO_WIN_DIVISOR, DEFER_NS = 3, 1_000_000
 """net.ipv4.tcp_tso_win_divisor; a packet waits for an ACK that is due within a millisecond."""
-SIZES_BY_RTT_SINCE = (5, 18)
-"""net.ipv4.tcp_tso_rtt_log; older kernels size packets by pacing alone."""
-GROWS_PACKETS_SINCE = (6, 10)
-"""tcp_grow_skb(): a short packet takes bytes from the next one."""
-OPTIONS_BYTES, HEADER_BYTES, SK_BUFF_BYTES = 12, 320 + 320, 256
-"""Parts of a segment's memory as automatic sizing counts it: timestamps, MAX_TCP_HEADER and
-skb_shared_info, and sk_buff."""
 TICK_NS, TICK_US = 4_000_000, 4000
 """HZ = 250, as in the kernels of distributions and in those built here."""
-LEAST_RTO_US, LEAST_PROBE_US = 200_000, 2000
+LEAST_PROBE_US = 2000
 
 RECEIVE_WINDOW, SEND_BUFFER = "receive window", "send buffer"
 WAKE_UP, CONGESTION_WINDOW = "sender's wake-up", "congestion window"
@@ -75,8 +75,8 @@ class Sender(SendQueue):
             sndbuf_bytes=sndbuf_bytes,
             edge=edge,
         )
-        self.grows_packets = series(kernel) >= GROWS_PACKETS_SINCE
-        self.sizes_by_rtt = series(kernel) >= SIZES_BY_RTT_SINCE
+        self.grows_packets = GROWS_PACKETS.holds(kernel)
+        self.sizes_by_rtt = SIZES_BY_RTT.holds(kernel)
         self.control = Reno() if reno else Cubic(kernel)
         self.locked, self.largest = locked, tcp_wmem[2]
         self.link, self.heard_ns = link, heard_ns
@@ -97,7 +97,7 @@ class Sender(SendQueue):
         self.cwnd_limited = False
         self.most_packets = self.usage_end = self.cwnd_used = 0
         self.cwnd_stamp = 0
-        per_mss = mss_bytes + OPTIONS_BYTES + HEADER_BYTES
+        per_mss = mss_bytes + TIMESTAMP_BYTES + SENT_HEADER_BYTES + SHARED_INFO_BYTES
         self.per_segment = (1 << (per_mss - 1).bit_length()) + SK_BUFF_BYTES
         if not self.locked:
             self._expand()
@@ -282,66 +282,9 @@ class Sender(SendQueue):
 
     # What acknowledgements change.
 
-    def acknowledged(self, now_ns: int, ack: int, edge: int) -> None:
-        if edge - ack > self.most_window:
-            self.most_window = edge - ack
-            self.goal = self._size_goal()
-        self.edge, self.heard_ns = edge, now_ns
-        acked, first_ns, last_ns = 0, -1, -1
-        flight = self.flight
-        while flight and flight[0].end <= ack:
-            packet = flight.popleft()
-            last_ns = packet.sent_ns
-            if first_ns < 0:
-                first_ns = last_ns
-            acked += packet.segments
-            self.queued -= packet.length + self.overhead
-        if flight and ack > flight[0].end - flight[0].length:
-            # Without segmentation offloads, a part of a packet.
-            head = flight[0]
-            segments = (ack - head.end + head.length) // self.mss
-            head.length -= segments * self.mss
-            head.segments -= segments
-            self.queued -= segments * self.mss
-            acked += segments
-            if segments:
-                last_ns = head.sent_ns
-                if first_ns < 0:
-                    first_ns = last_ns
-        self.packets -= acked
-        self.una = ack
-        if last_ns >= 0:
-            self._rtt(now_ns, first_ns)
-            now_us = now_ns // 1000
-            control = self.control
-            control.sample(now_us, now_us - last_ns // 1000, ack, self.nxt, self.pacing_bytes_s)
-            if self._is_limited():
-                control.grow(now_us, acked)
-            self.cwnd_stamp = now_ns // TICK_NS
-            self._pace()
-            if self.probed and ack >= self.probed:
-                self.probed = 0
-            self.probe_ns = NEVER_NS
-            if self.packets:
-                self._schedule_probe(now_ns)
-        if self.unsent:
-            self._transmit_some(now_ns, self.nagle)
-        if self.no_space:
-            self._check_space(now_ns)
-
-    def probe(self, now_ns: int) -> None:
-        """tcp_send_loss_probe(): no ACK arrived for two RTTs, so a new packet is sent even beyond
-        the congestion window, once per flight."""
-        self.probe_ns = NEVER_NS
-        if not self.probed and self.unsent:
-            before = self.nxt
-            self._transmit_some(now_ns, NAGLE_OFF, push_one=True, probes=True)
-            if self.nxt > before:
-                self.probed, self.probe_ns = self.nxt, NEVER_NS
-
+    @abstractmethod
     def _schedule_probe(self, now_ns: int) -> None:
-        wait_us = (self.srtt_us8 >> 2) + (LEAST_RTO_US if self.packets == 1 else LEAST_PROBE_US)
-        self.probe_ns = (now_ns // TICK_NS - -wait_us // TICK_US + 1) * TICK_NS
+        """Set the timer for the case that no ACK arrives."""
 
     def _rtt(self, now_ns: int, sent_ns: int) -> None:
         sample = max(1, now_ns // 1000 - sent_ns // 1000)

@@ -7,29 +7,20 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
-from labs.drive.record.kept_answers import digest_of
+from labs.drive.record.sources import digest_of_code, of_this_python
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.native.objects import performed_as_c
 from labs.read.theory.bdp import HEADER_BYTES
 from labs.read.theory.bulk_flow import CUBIC, RENO, Flow, buffers
-from labs.read.theory.bulk_gaps import GapReceiver
-from labs.read.theory.bulk_link import NEVER_NS, NO_LIMIT, DroppingLink, Link
-from labs.read.theory.bulk_reader import Reader
-from labs.read.theory.bulk_receiver import Receiver
+from labs.read.theory.bulk_link import NEVER_NS, NO_LIMIT, Link
+from labs.read.theory.bulk_programs import Blocks, File, Reader, Writer
+from labs.read.theory.bulk_receiver import BulkReceiver
 from labs.read.theory.bulk_recovery import RecoveringSender
-from labs.read.theory.bulk_sender import Sender
-from labs.read.theory.bulk_writers import Blocks, File, Writer
-from labs.read.theory.defaults import default_core_max_bytes
-from labs.read.theory.windows import series
+from labs.read.theory.kernels import WRITES_SOONER, default_core_max_bytes
+from labs.read.theory.receiver import CONNECTS, TIMESTAMP_BYTES, Setup
 
-SOURCES = (
-    *("read/theory/*.py", "read/stats/*.py", "read/native/*.py"),
-    *("drive/units.py", "drive/testbed/link.py", "drive/kernel/memory_size.py"),
-)
-"""What a simulation depends on, within the package."""
-DIGEST = digest_of(*SOURCES)
+DIGEST = of_this_python(digest_of_code("labs.read.theory.bulk"))
 """Of the model as this process has imported it, whoever edits it later."""
 HTB_CBURST_BYTES = 1600
 """The bytes that the shaped class may send at once after a pause: htb's cburst, as tc sets it."""
@@ -39,9 +30,8 @@ clock, of 256 ns each, and on machines not much more."""
 READS_BETWEEN_PACKETS = 0.5
 """With `reads_by_chance`, how often a program reads before the next packet of a burst arrives. On
 virtual time these are 0 to 0.8 us apart."""
-SLOW_WRITING_NS, WRITES_SOONER_SINCE = 9500, (5, 15)
-"""On 5.10 nginx writes later. This was not measured: it is the delay with which the downloads of
-the sets `wget` and `discard` on 5.10 are predicted best."""
+SLOW_WRITING_NS = 9500
+"""Before `WRITES_SOONER`."""
 LEAST_PACKETS, MOST_ARRIVED = 2500, 0.3
 EPOCH_ROUND_TRIPS, BUSY_EPOCHS = 4, 2
 SAME_EPOCHS, SAME = 5, 0.002
@@ -106,15 +96,16 @@ class Epochs:
 
 
 class Simulation:
-    """Both ends and the link, from the first write on."""
-
-    lossy = False
+    """Both ends and the link, from the first write on; with `drops` the link loses what the flow
+    says, by chance or because its queue is full."""
 
     def __init__(
         self,
         flow: Flow,
         transfer_bytes: int,
         *,
+        drops: bool = False,
+        seed: int = 0,
         credit_bytes: int = HTB_CBURST_BYTES,
         phase_ns: int = 0,
         writing_ns: int | None = None,
@@ -122,7 +113,7 @@ class Simulation:
         reads_by_chance: int = 0,
     ) -> None:
         self.flow, self.transfer_bytes = flow, transfer_bytes
-        soon = series(flow.kernel) >= WRITES_SOONER_SINCE
+        soon = WRITES_SOONER.holds(flow.kernel)
         self.writing_ns = writing_ns or (WRITING_NS if soon else SLOW_WRITING_NS)
         self.reading_ns = reading_ns
         self.by_chance, self.chance = reads_by_chance > 0, Random(reads_by_chance)
@@ -130,7 +121,10 @@ class Simulation:
         began_ns = 2 * self.rtt_ns + phase_ns
         limit_s = flow.limit_s
         self.ends_ns = NEVER_NS if limit_s is None else began_ns + round(limit_s * SECOND_NS)
-        self._connect(credit_bytes, began_ns)
+        self.drops = drops
+        self.link = self._link(credit_bytes, Random(seed))
+        self.receiver = BulkReceiver(self._setup(), self, now_ns=began_ns)
+        self.sender = self._sender(began_ns)
         self.writer: Writer = (
             File(self.sender, flow.kernel, flow.header_bytes, transfer_bytes, flow.keep_alive)
             if flow.header_bytes
@@ -146,48 +140,53 @@ class Simulation:
         self.times_ns: array[int] = array("q")
         self.had_bytes: array[int] = array("q")
 
-    def _connect(self, credit_bytes: int, now_ns: int) -> None:
-        """The link, and both ends after the handshake."""
-        self.link = Link(*self._shaper(credit_bytes))
-        self.receiver = Receiver(self.flow.kernel, **self._of_receiver(now_ns))
-        self.sender = Sender(self.flow.kernel, **self._of_sender(now_ns))
+    def _link(self, credit_bytes: int, random: Random) -> Link:
+        flow, limited = self.flow, self.drops and self.flow.queue_packets is not None
+        return Link(
+            self.rtt_ns,
+            1e9 / bytes_per_second(flow.rate_mbit),
+            credit_bytes,
+            0 if flow.offloads else flow.mss_bytes,
+            limit=(flow.queue_packets or 0) if limited else NO_LIMIT,
+            loss=flow.loss_pct / 100 if self.drops else 0.0,
+            random=random,
+        )
 
-    def _shaper(self, credit_bytes: int) -> tuple[int, float, int, int]:
-        flow = self.flow
-        segment_bytes = 0 if flow.offloads else flow.mss_bytes
-        return self.rtt_ns, 1e9 / bytes_per_second(flow.rate_mbit), credit_bytes, segment_bytes
-
-    def _of_receiver(self, now_ns: int) -> dict[str, Any]:
+    def _setup(self) -> Setup:
+        """The receiver is the end that connects: wget, and iperf3 with -R."""
         flow, (rmem, _) = self.flow, buffers(self.flow)
-        return {
-            "mss_bytes": flow.mss_bytes,
-            "tcp_rmem": rmem,
-            "rcvbuf_bytes": rmem[1] if flow.rcvbuf_bytes is None else flow.rcvbuf_bytes,
-            "locked": flow.rcvbuf_locked,
-            "core_max_bytes": flow.core_max_bytes or default_core_max_bytes(flow.kernel),
-            "adv_win_scale": flow.adv_win_scale,
-            "rtt_ns": self.rtt_ns,
-            "now_ns": now_ns,
-        }
+        return Setup(
+            kernel=flow.kernel,
+            role=CONNECTS,
+            mss_bytes=flow.mss_bytes + TIMESTAMP_BYTES,
+            timestamps=True,
+            rcvbuf_bytes=rmem[1] if flow.rcvbuf_bytes is None else flow.rcvbuf_bytes,
+            locked=flow.rcvbuf_locked,
+            rmem_max_bytes=rmem[2],
+            core_max_bytes=flow.core_max_bytes or default_core_max_bytes(flow.kernel),
+            adv_win_scale=flow.adv_win_scale,
+            rtt_ms=flow.rtt_ms,
+        )
 
-    def _of_sender(self, now_ns: int) -> dict[str, Any]:
+    def _sender(self, now_ns: int) -> RecoveringSender:
         flow, (_, wmem) = self.flow, buffers(self.flow)
-        return {
-            "mss_bytes": flow.mss_bytes,
-            "tcp_wmem": wmem,
-            "sndbuf_bytes": wmem[1] if flow.sndbuf_bytes is None else flow.sndbuf_bytes,
-            "locked": flow.sndbuf_locked,
-            "edge": self.receiver.acknowledge()[1],
-            "rtt_us": self.rtt_ns // 1000,
-            "reno": flow.congestion == RENO,
-            "link": self.link,
-            "heard_ns": now_ns,
-        }
+        return RecoveringSender(
+            flow.kernel,
+            mss_bytes=flow.mss_bytes,
+            tcp_wmem=wmem,
+            sndbuf_bytes=wmem[1] if flow.sndbuf_bytes is None else flow.sndbuf_bytes,
+            locked=flow.sndbuf_locked,
+            edge=self.receiver.acknowledge()[1],
+            rtt_us=self.rtt_ns // 1000,
+            reno=flow.congestion == RENO,
+            link=self.link,
+            heard_ns=now_ns,
+        )
 
     def run(self, *, whole: bool = False) -> None:
         """Run until the receiver has all (a writer without a file would continue), or until the
         flow is settled, unless the `whole` transfer is wanted: what is left arrives at its rate."""
-        extrapolates = not (whole or self.lossy or self.flow.pause_ms or self.flow.limit_s)
+        extrapolates = not (whole or self.drops or self.flow.pause_ms or self.flow.limit_s)
         self.epochs = Epochs(self.link, enabled=extrapolates)
         if not performed_as_c(self._events):
             self._events()
@@ -258,48 +257,8 @@ class Simulation:
 
     def _arrive(self) -> None:
         """The next packet arrives."""
-        packet = self.link.packets.popleft()
-        now_ns, length = packet.arrives_ns, packet.length
-        self.times_ns.append(now_ns)
-        self.had_bytes.append(self.receiver.nxt + length)
-        if self.receiver.arrives(
-            now_ns, length, self.flow.mss_bytes, packet.push, packet.echoed_ms
-        ):
-            self.acknowledge(now_ns)
-
-    def acknowledge(self, now_ns: int) -> None:
-        """The receiver sends an ACK, which the sender takes at once: the link's delay is all on the
-        way to the receiver."""
-        ack, edge = self.receiver.acknowledge()
-        self.sender.acknowledged(now_ns, ack, edge)
-
-
-class LossySimulation(Simulation):
-    """A flow whose link drops segments: both ends keep what arrived, and repair what was lost."""
-
-    lossy = True
-    receiver: GapReceiver
-    sender: RecoveringSender
-
-    def __init__(self, flow: Flow, transfer_bytes: int, *, seed: int = 0, **unknown: int) -> None:
-        self.seed = seed
-        super().__init__(flow, transfer_bytes, **unknown)
-
-    def _connect(self, credit_bytes: int, now_ns: int) -> None:
-        flow = self.flow
-        self.link: DroppingLink = DroppingLink(
-            *self._shaper(credit_bytes),
-            limit=NO_LIMIT if flow.queue_packets is None else flow.queue_packets,
-            loss=flow.loss_pct / 100,
-            random=Random(self.seed),
-        )
-        self.receiver = GapReceiver(flow.kernel, self, **self._of_receiver(now_ns))
-        self.sender = RecoveringSender(flow.kernel, **self._of_sender(now_ns))
-
-    def _arrive(self) -> None:
-        packet = self.link.packets.popleft()
+        packet, receiver = self.link.packets.popleft(), self.receiver
         now_ns, length, push = packet.arrives_ns, packet.length, packet.push
-        receiver = self.receiver
         acknowledges = receiver.segment(
             now_ns, packet.begin, length, self.flow.mss_bytes, push, packet.echoed_ms
         )
@@ -309,24 +268,25 @@ class LossySimulation(Simulation):
             self.acknowledge(now_ns)
 
     def acknowledge(self, now_ns: int) -> None:
+        """The receiver sends an ACK, which the sender takes at once: the link's delay is all on the
+        way to the receiver."""
         receiver = self.receiver
         receiver.report()
         ack, edge = receiver.acknowledge()
-        self.sender.acknowledged_selectively(now_ns, ack, edge, receiver.reported)
+        self.sender.acknowledged(now_ns, ack, edge, receiver.reported)
 
 
 def samples() -> Iterator[Simulation]:
     """One simulation of each kind, of which `labs.read.native.build` makes programs."""
-    for kind in (Simulation, LossySimulation):
-        for congestion in (CUBIC, RENO):
-            for header_bytes in (0, 300):
-                flow = Flow(
-                    rate_mbit=100.0,
-                    rtt_ms=10.0,
-                    kernel="6.12",
-                    congestion=congestion,
-                    header_bytes=header_bytes,
-                )
-                made = kind(flow, 1_000_000)
-                made.epochs = Epochs(made.link, enabled=True)
-                yield made
+    for congestion in (CUBIC, RENO):
+        for header_bytes in (0, 300):
+            flow = Flow(
+                rate_mbit=100.0,
+                rtt_ms=10.0,
+                kernel="6.12",
+                congestion=congestion,
+                header_bytes=header_bytes,
+            )
+            made = Simulation(flow, 1_000_000)
+            made.epochs = Epochs(made.link, enabled=True)
+            yield made

@@ -7,37 +7,32 @@ much of a buffer the kernel gives to the window changed with 6.6; what a sent se
 
 from __future__ import annotations
 
-import re
 from math import ceil
 
 from labs.drive.testbed.link import MSS_BYTES
-from labs.errors import BadInput
+from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
+from labs.read.theory.kernels import CLAMP_FOLLOWS, RATIO, SMALL_HEADS, first_ratio
 
 SEGMENT_TRUESIZE_BYTES = 2408
 """True size of one received 1448-byte segment over veth on the kernels that are built here (with
 Debian's own configuration 2344: MAX_HEADER, which depends on the configuration, is in it)."""
 
-RATIO_SINCE = (6, 6)
-CLAMP_FOLLOWS_SINCE = (6, 11)
-SMALL_HEADS_SINCE = (6, 3)
 GSO_MAX_BYTES = 65535
 SMALLEST_BYTES = {"receive": 2304, "send": 4608}
 """SOCK_MIN_RCVBUF and SOCK_MIN_SNDBUF on x86-64: a packet's smallest true size, once and twice."""
-_SERIES = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\D.*)?", re.ASCII | re.DOTALL)
-
-
-def series(kernel: str) -> tuple[int, int]:
-    """`6.1.192-2` is (6, 1). BadInput for anything else, such as a digest."""
-    match = _SERIES.fullmatch(kernel)
-    if match is None:
-        raise BadInput(f"{kernel!r} is not a kernel version. Give one like 6.1 or 6.12.117")
-    return int(match[1]), int(match[2])
-
-
-def before(first: tuple[int, int]) -> str:
-    """The last series without what `first` brought, of the same major number: (6, 6) is "6.5"."""
-    major, minor = first
-    return f"{major}.{minor - 1}"
+SK_BUFF_BYTES, SHARED_INFO_BYTES = 256, 320
+"""sizeof(struct sk_buff) and of struct skb_shared_info, aligned, x86-64."""
+OVERHEAD_BYTES = SK_BUFF_BYTES + SHARED_INFO_BYTES
+"""SKB_TRUESIZE(0): the metadata of each skb."""
+SENT_HEADER_BYTES = 320
+"""MAX_TCP_HEADER of a distribution's kernel: the linear part of a sent segment."""
+ALIGNED_BYTES = 64
+"""SMP_CACHE_BYTES."""
+SMALL_HEAD_BYTES = 704
+"""SKB_SMALL_HEAD_SIZE with the MAX_HEADER of a distribution's kernel (640 if no wireless driver is
+configured)."""
+KMALLOC_BYTES = (8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192)
+"""The size classes of SLUB, mm/slab_common.c kmalloc_info."""
 
 
 def scaling_ratio(
@@ -50,11 +45,6 @@ def scaling_ratio(
     Source: net/ipv4/tcp_input.c tcp_measure_rcv_mss() (6.6 and later).
     """
     return max(1, (payload_bytes << 8) // truesize_bytes)
-
-
-def first_ratio(kernel: str) -> int:
-    """The ratio before any data arrived. Source: include/net/tcp.h tcp_scaling_ratio_init()."""
-    return 128 if series(kernel) >= (6, 10) else (1200 << 8) // 4672
 
 
 def receive_window_bytes(
@@ -76,7 +66,7 @@ def receive_window_bytes(
     was in the queue when the window last grew.
     Source: include/net/tcp.h tcp_win_from_space(); net/ipv4/tcp_input.c tcp_grow_window().
     """
-    if series(kernel) < RATIO_SINCE:
+    if not RATIO.holds(kernel):
         if adv_win_scale <= 0:
             return max(0, (rcvbuf_bytes >> -adv_win_scale) - mss_bytes)
         return max(0, rcvbuf_bytes - (rcvbuf_bytes >> adv_win_scale) - mss_bytes)
@@ -84,20 +74,26 @@ def receive_window_bytes(
     # What is around the payload of one segment is the same for every MSS that fits its page.
     truesize = SEGMENT_TRUESIZE_BYTES + (segments - 1) * mss_bytes
     ratio = scaling_ratio(segments * mss_bytes, truesize)
-    if locked and series(kernel) < CLAMP_FOLLOWS_SINCE:
+    if locked and not CLAMP_FOLLOWS.holds(kernel):
         ratio = first_ratio(kernel)
     return max(0, (rcvbuf_bytes - SEGMENT_TRUESIZE_BYTES) * ratio >> 8)
 
 
-def segment_overhead_bytes(kernel: str) -> int:
-    """The memory of a sent skb besides its payload: 1280 until 6.2 (its head is from kmalloc-1k),
-    960 since 6.3 (a cache of small heads, 704 bytes with the MAX_HEADER of a distribution's
-    kernel; 896 if no wireless driver is configured).
+def head_bytes(kernel: str, length: int) -> int:
+    """The memory of an skb's linear part that holds `length` bytes, including its shared info.
+    Source: net/core/skbuff.c kmalloc_reserve()."""
+    wanted = -(-length // ALIGNED_BYTES) * ALIGNED_BYTES + SHARED_INFO_BYTES
+    if SMALL_HEADS.holds(kernel) and wanted <= SMALL_HEAD_BYTES:
+        return SMALL_HEAD_BYTES
+    return next(size for size in KMALLOC_BYTES if size >= wanted)
 
-    Source: net/core/skbuff.c __alloc_skb(), SKB_SMALL_HEAD_SIZE; net/ipv4/tcp.c
-    tcp_stream_alloc_skb().
+
+def segment_overhead_bytes(kernel: str) -> int:
+    """The memory of a sent skb besides its payload: 1280 until 6.2, 960 since 6.3.
+
+    Source: net/core/skbuff.c __alloc_skb(); net/ipv4/tcp.c tcp_stream_alloc_skb().
     """
-    return 960 if series(kernel) >= SMALL_HEADS_SINCE else 1280
+    return SK_BUFF_BYTES + head_bytes(kernel, SENT_HEADER_BYTES)
 
 
 def send_bound_bytes(sndbuf_bytes: int, kernel: str, *, mss_bytes: int = MSS_BYTES) -> int:
@@ -129,3 +125,37 @@ def granted_bytes(requested_bytes: int, core_max_bytes: int, socket: str) -> int
     __sock_set_rcvbuf(); include/net/sock.h SOCK_MIN_RCVBUF, SOCK_MIN_SNDBUF.
     """
     return max(2 * min(requested_bytes, core_max_bytes), SMALLEST_BYTES[socket])
+
+
+# CentOS 6, the system of the article's time: 2.6.32 with later changes, read in 2.6.32-642, x86-64.
+
+OLD_SK_BUFF_BYTES = 232
+"""struct sk_buff (include/linux/skbuff.h)."""
+OLD_SEGMENT_BYTES = 1460 + 272 + 16 + OLD_SK_BUFF_BYTES
+"""A segment as the send buffer counts it: the MSS of a path with an MTU of 1500, MAX_TCP_HEADER
+(128 and MAX_HEADER: 96 for wireless drivers, 48 for tunnels), a margin, and struct sk_buff."""
+
+
+def connected_send_bytes() -> int:
+    """The send buffer when a connection is established: room for the initial congestion window.
+
+    Source: net/ipv4/tcp_input.c tcp_fixup_sndbuf() of CentOS 6; replaced by tcp_sndbuf_expand().
+    """
+    return INITIAL_WINDOW_SEGMENTS * OLD_SEGMENT_BYTES
+
+
+def smallest_bytes() -> dict[str, int]:
+    """The smallest buffers that setsockopt gave from 3.2 (commit 7a91b434e2ba, which CentOS 6 has,
+    too; before, 256 bytes to receive) to 3.10 (commit eea86af6b1e1 changed them).
+
+    Source: include/net/sock.h SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF.
+    """
+    return {"send": 2048, "receive": 2048 + OLD_SK_BUFF_BYTES}
+
+
+def granted_send_bytes(requested_bytes: int) -> int:
+    """The send buffer after a request that wmem_max allows: twice the request as an int, which
+    overflows, and no less than the minimum. Source: net/core/sock.c sock_setsockopt(), SO_SNDBUF.
+    """
+    doubled = (2 * requested_bytes + (1 << 31)) % (1 << 32) - (1 << 31)
+    return max(doubled, smallest_bytes()["send"])

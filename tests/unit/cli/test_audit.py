@@ -62,4 +62,4 @@ def test_lines_give_reasons_for_what_deviates() -> None:
 def test_lines_count_what_only_root_can_read() -> None:
     *_, last = lines(audit(recorded(USER)), 100)
     assert last.startswith(f"{len(audit(recorded(USER)))} items: ")
-    assert "4 of them only root can read" in last
+    assert "3 of them only root can read" in last

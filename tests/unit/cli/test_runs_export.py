@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from labs.cli.__main__ import main
-from tests.real_runs import STUDIES, real, real_study
-
-STUDY = str(STUDIES / "6.1.tar.xz")
-
-
-def test_export_flent_writes_a_file_per_run_and_counts_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "new" / "flent"
-    assert main(["runs", "export", STUDY, "--flent", str(out), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["files"] == sorted(map(str, out.iterdir()))
-    assert len(report["files"]) + len(report["skipped"]) == 23
-    assert {name.split("-")[1] for name in report["skipped"]} <= {"httping", "setsockopt"}
+from tests.real_runs import real, real_study
 
 
 def test_export_pcapng_writes_a_file_per_capture(
@@ -39,14 +25,14 @@ def test_export_pcapng_writes_a_file_per_capture(
     "words",
     [
         "grants --pcapng out",  # it has no capture
-        "grants --flent out",  # it has no transfer
+        "grants --flent out",  # not a format
         "grants --csv x.parquet",
         "grants --parquet x.csv",
         "nowhere --csv x.csv",
         "grants",
-        "grants --csv x.csv --flent out",
-        "download --flent file",  # a file, where a folder is needed
-        "download --flent file/below",
+        "grants --csv x.csv --pcapng out",
+        "download --pcapng file",  # a file, where a folder is needed
+        "download --pcapng file/below",
     ],
 )
 def test_export_refuses_in_one_line(

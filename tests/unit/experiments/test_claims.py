@@ -14,11 +14,9 @@ import pytest
 
 from labs.catalog import find, with_ledgers
 from labs.experiments.stack import claims as of_stack
-from labs.read.claims.draw_index import recorded_draws
-from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import judge, judges_of
+from labs.read.claims.evidence import Evidence, recorded_draws
+from labs.read.claims.judge import check_columns, judge, judges_of, split_reference
 from labs.read.claims.ledger import Article, Claim, read
-from labs.read.claims.rules import check_columns, split_reference
 from labs.read.claims.sources import recorded_sources
 from labs.read.claims.verdict import NO_WORD, Verdict
 from labs.read.lab import Lab

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from labs.catalog import find
-from labs.read.claims.draws import chance
+from labs.read.claims.composition import chance
 from labs.read.claims.ledger import read
 
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,7 @@ from labs.grading.examination import draw, read_list
 from labs.grading.grade_sheet import exercises_of, grade_file
 from labs.grading.student_copy import copies_for_examination
 from labs.read.theory.bdp import bdp_bytes
-from labs.read.theory.defaults import DEFAULT_WMEM, default_rmem
+from labs.read.theory.kernels import DEFAULT_WMEM, default_rmem
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 from tests.student_work import NOTEBOOKS
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from labs.publish.claim_charts import Chart, best_charts, charts_of
-from labs.read.claims.judged_runs import JudgedRuns
+from labs.read.claims.verdict import JudgedRuns
 from labs.read.notebook_file import FIGURE
 from tests.made_verdicts import verdict
 

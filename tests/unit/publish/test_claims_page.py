@@ -12,9 +12,8 @@ import pytest
 from labs.catalog import find
 from labs.publish.claims_page import Judged, Links, body, search_entries
 from labs.publish.repeat_command import commands
-from labs.read.claims.judged_runs import JudgedRuns
 from labs.read.claims.ledger import read
-from labs.read.claims.verdict import DIFFERS, HOLDS, Verdict, Witness
+from labs.read.claims.verdict import DIFFERS, HOLDS, JudgedRuns, Verdict, Witness
 from tests.made_verdicts import verdict
 
 ATTACK = "<img src=x onerror=alert(1)><script>alert(1)</script>"

@@ -23,7 +23,7 @@ from labs.publish.bundle_layout import VERDICTS
 from labs.publish.recorded_verdicts import verdicts_in
 from labs.publish.verified import IN_PART, INTACT, NOT_ALL_COMPARED
 from labs.publish.verify import Draw, verify
-from labs.read.kept_or_computed import COMPUTE, kept
+from labs.read.answers import COMPUTE, kept
 from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run, open_run
 from labs.read.stats.repetitions import Repeated

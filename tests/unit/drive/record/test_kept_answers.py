@@ -104,17 +104,25 @@ def test_kept_answers_without_a_cache(
     assert not other.exists()
 
 
-def test_digest_of_a_folder_names_all_sources_below_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_any_changed_digit_is_computed_again(file: Path) -> None:
+    """40.061 ms must not become 3.21 by an edit: question and answer have a digest."""
+    kept('"mean_ms"', lambda: "40.061", SOURCES)
+    whole = file.read_bytes()
+    start = whole.index(b"40.061")
+    for at in (start, start + 1, start + 3, start + 4, start + 5, whole.index(b'": "') + 5):
+        changed = b"7" if whole[at : at + 1] != b"7" else b"8"
+        file.write_bytes(whole[:at] + changed + whole[at + 1 :])
+        for _ in range(2):
+            kept_answers._known.cache_clear()
+            assert kept('"mean_ms"', lambda: "40.061", SOURCES) == "40.061"
+    assert file.read_bytes().count(b"\n") == 2  # and the damaged line was replaced
+
+
+def test_files_of_many_versions_of_sources_are_removed(
+    file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_answers, "PACKAGE", tmp_path)
-    for name in ("read/a.py", "read/below/b.toml", "drive/c.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    before = digest_of("read/**")
-    for name in ("read/a.pyc", "read/below/.#b.py", "drive/c.py"):
-        (tmp_path / name).write_text("changed")
-    assert digest_of("read/**") == before
-    (tmp_path / "read/below/b.toml").write_text("changed")
-    assert digest_of("read/**") != before
-    assert digest_of("read/**/*.toml") == digest_of("read/below/b.toml")
+    monkeypatch.setattr(kept_answers, "MOST_FILES", 2)
+    for at in range(4):
+        kept('"question"', lambda: "1", str(at) * 32)
+    names = {path.name for path in file.parent.iterdir()}
+    assert len(names) == 2 and f"{'3' * 32}.jsonl" in names

@@ -16,7 +16,7 @@ from labs.read.runs.run import Run
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_flow import Flow
 from labs.read.theory.bulk_sender import CONGESTION_WINDOW, WAKE_UP
-from labs.read.theory.bulk_simulation import LossySimulation
+from labs.read.theory.bulk_simulation import Simulation
 from tests.real_runs import real, real_study, recorded_buffers
 
 
@@ -78,7 +78,7 @@ def test_queue_that_overflows(kernel: str) -> None:
     assert theory.bound == CONGESTION_WINDOW
     assert theory.goodput_bytes_s == pytest.approx(seen.goodput_bytes_s, rel=0.015)
     assert theory.steady_bytes_s == pytest.approx(seen.third_bytes_s(2), rel=0.03)
-    simulation = LossySimulation(Results(run).flow, seen.bytes)
+    simulation = Simulation(Results(run).flow, seen.bytes, drops=True)
     simulation.run()
     assert simulation.link.dropped == pytest.approx(shaper_drops(run), rel=0.02)
 

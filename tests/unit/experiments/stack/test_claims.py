@@ -16,7 +16,7 @@ from labs.experiments.stack.claims import JUDGES
 from labs.experiments.stack.results import article
 from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.rules import follow
+from labs.read.claims.judge import follow
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Verdict
 from labs.read.runs.archive import study_files, unpacked
 from labs.read.runs.run import Run, open_run

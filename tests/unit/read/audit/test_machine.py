@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from labs.read.audit import sysctls
-from labs.read.audit.items import GROUPS, about
-from labs.read.audit.machine import DEVICE_RULES, RULES, audit
+from labs.read.audit.items import GROUPS
+from labs.read.audit.machine import audit, table
+from labs.read.audit.rules import DEVICE_RULES, PARSERS, RULES
 from labs.read.audit.sysctls import defaults
 from tests.recorded_audits import GUEST, ROOT, USER, items, recorded
 
@@ -28,16 +29,16 @@ def test_audit_is_ordered_by_group_then_what_deviates(name: str) -> None:
     assert places == sorted(places)
 
 
-def test_about_describes_every_rule_and_nothing_else() -> None:
-    assert set(about()) == {*RULES, *DEVICE_RULES}
-    for name, said in about().items():
-        assert said["group"] in GROUPS, name
-        assert (
-            set(said["matters"]) <= {"latency", "throughput", "repeatability"} and said["matters"]
-        ), name
-        assert all(said[field].strip() for field in ("title", "says", "source", "change")), name
-        assert ("DEVICE" in said["change"]) <= (name in DEVICE_RULES), name
-    titles = [said["title"] for said in about().values()]
+def test_table_says_how_each_item_is_read_and_what_is_known_about_it() -> None:
+    by_rule = {item.name for item, reading in table().items() if not reading.read}
+    assert by_rule == {*RULES, *DEVICE_RULES}
+    for item, reading in table().items():
+        assert item.group in GROUPS and reading.parse in PARSERS, item.name
+        assert item.matters, item.name
+        assert set(item.matters) <= {"latency", "throughput", "repeatability"}, item.name
+        assert all((item.title, item.says, item.source, item.change)), item.name
+        assert not reading.unwanted or reading.wanted, item.name
+    titles = [item.title for item in table()]
     assert len(set(titles)) == len(titles)
 
 
@@ -53,12 +54,7 @@ def test_about_describes_every_sysctl_that_was_recorded() -> None:
 def test_audit_marks_what_only_root_can_read() -> None:
     as_user, as_root = items(recorded(USER)), items(recorded(ROOT))
     hidden = [key for key, one in as_user.items() if "only root" in one.unknown]
-    assert hidden == [
-        "netfilter.tables",
-        "netfilter.chains",
-        "netfilter.rules",
-        "netfilter.legacy_tables",
-    ]
+    assert hidden == ["netfilter.tables", "netfilter.chains", "netfilter.rules"]
     assert all(as_user[key].needs_root for key in hidden)
     assert all(as_root[key].value is not None for key in hidden)
 

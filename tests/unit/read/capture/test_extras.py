@@ -37,7 +37,7 @@ def test_capture_table_without_pyarrow_names_the_extra(tmp_path: Path) -> None:
     ("package", "call"),
     [
         ("scapy", "capture.packet(sys.argv[1], 0)"),
-        ("pyshark", "capture.wireshark_flags(sys.argv[1], [0])"),
+        ("pyshark", "capture.in_pyshark(sys.argv[1], 1)"),
     ],
 )
 def test_packet_without_its_package_names_the_extra(package: str, call: str) -> None:

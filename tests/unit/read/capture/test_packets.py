@@ -1,24 +1,25 @@
-"""One packet in scapy, and Wireshark's wireshark_flags of chosen ones beside the marks here."""
+"""One packet in scapy and pyshark, and Wireshark's flags of chosen ones beside the marks here."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 import shutil
-import threading
 from pathlib import Path
 
 import pandas
 import pytest
 
 from labs.errors import BadInput, Missing, RunFailed
-from labs.read.capture import connections, packet, read, wireshark_flags
-from labs.read.capture.packets import offsets_of, records
+from labs.read.capture import connections, in_pyshark, packet, read, wireshark_flags
+from labs.read.capture.packets import offset_of, record_at
+from labs.read.capture.tcp_marks import marks
 from tests.made_flows import ACK, BEGIN_US, capture, segment
 from tests.tshark import version
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
 STOPPED = FOLDER / "stopped-reader.pcap"
+LOSSY = FOLDER / "lossy.pcap.gz"
 tshark = pytest.mark.skipif(not version(), reason="tshark is not here")
 
 
@@ -64,41 +65,41 @@ def test_packet_of_another_link_type_has_its_own_layer(tmp_path: Path) -> None:
         assert first == "Raw" or opened["TCP"].seq == 1000
 
 
-def test_records_are_numbered_like_wireshark_frames() -> None:
+def test_record_at_is_the_record_of_a_row() -> None:
     table = read(STOPPED)
-    found = records(STOPPED, table["offset"].tolist())
-    assert [one.number for one in found] == list(range(1, len(table) + 1))
-    assert [one.time_ns for one in found] == table["time_ns"].tolist()
-    assert offsets_of(STOPPED, [3, 1]) == [table["offset"][3], table["offset"][1]]
+    for row in (0, 3, 68):
+        offset = offset_of(STOPPED, row)
+        assert offset == table["offset"][row]
+        assert record_at(STOPPED, offset).time_ns == table["time_ns"][row]
 
 
-def test_records_finds_one_late_in_a_long_file(tmp_path: Path) -> None:
+def test_record_at_finds_one_late_in_a_long_file(tmp_path: Path) -> None:
     """Behind all that the reader walks at a time."""
     frame = segment(20_000, 0, 1000, 2000, ACK)
     path = capture(tmp_path / "long.pcap", [(BEGIN_US + at, frame) for at in range(20_000)])
-    offset = offsets_of(path, [19_000])[0]
+    offset = offset_of(path, 19_000)
     assert offset == 24 + 19_000 * (16 + len(frame))
-    assert records(path, [offset])[0].number == 19_001
+    assert record_at(path, offset).time_ns == (BEGIN_US + 19_000) * 1000
     assert float(packet(path, 19_000).time) == pytest.approx((BEGIN_US + 19_000) / 1e6)
 
 
-def test_packet_and_records_refuse_missing_rows_and_offsets() -> None:
+def test_packet_and_record_refuse_missing_rows_and_offsets() -> None:
     with pytest.raises(BadInput, match=r"no row 69\. Allowed: rows 0 to 68"):
         packet(STOPPED, 69)
     with pytest.raises(BadInput):
         packet(STOPPED, -1)
     with pytest.raises(BadInput, match="no record begins at byte 25"):
-        records(STOPPED, [24, 25])
+        record_at(STOPPED, 25)
 
 
 @tshark
-def test_wireshark_flags_beside_own_marks() -> None:
-    rows = [7, 8, 14, 23, 55]
-    table = wireshark_flags(STOPPED, [*reversed(rows), read(STOPPED).index[7]])
-    assert table["row"].tolist() == rows
-    assert table["record"].tolist() == [row + 1 for row in rows]
+def test_wireshark_flags_equal_own_marks() -> None:
+    frames, segments = [8, 9, 15, 24, 56], read(STOPPED)
+    table = wireshark_flags(STOPPED, [*reversed(frames), segments["frame"][7]])
+    own = marks(segments)[segments["frame"].isin(frames)]
+    assert table["frame"].tolist() == frames
     assert (
-        table["marks"].tolist()
+        [", ".join(own.columns[row]) for row in own.to_numpy()]
         == table["wireshark"].tolist()
         == ["retransmission, window_full", "zero_window", "window_update", "", "keep_alive_ack"]
     )
@@ -110,38 +111,34 @@ def test_wireshark_flags_beside_own_marks() -> None:
 
 
 @tshark
-def test_wireshark_flags_inside_a_running_event_loop() -> None:
-    async def cell() -> int:
-        return len(wireshark_flags(gzipped(), [0, 1]))
+def test_in_pyshark_inside_a_running_event_loop(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("pyshark")
 
-    assert asyncio.run(cell()) == 2
-    assert "pyshark" not in {thread.name for thread in threading.enumerate()}
+    async def cell() -> str:
+        return in_pyshark(LOSSY, 7)
 
-
-@tshark
-def test_wireshark_flags_leaves_no_warning_of_asyncio(caplog: pytest.LogCaptureFixture) -> None:
-    """Closing pyshark kills tshark, which is a race with asyncio for how the process ended."""
-    for _ in range(5):
-        wireshark_flags(gzipped(), [0])
-    assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
-
-
-def gzipped() -> Path:
-    return FOLDER / "lossy.pcap.gz"
+    header = asyncio.run(cell())
+    assert "Acknowledgment Number: 1449 " in header
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
 @tshark
-def test_wireshark_flags_fails_after_its_timeout(tmp_path: Path) -> None:
-    with pytest.raises(BadInput):
-        wireshark_flags(STOPPED, [9999])
+def test_wireshark_flags_fails_after_its_timeout() -> None:
     with pytest.raises(RunFailed, match=r"did not finish within 0\.001 s"):
-        wireshark_flags(gzipped(), [2000], timeout_s=0.001)
+        wireshark_flags(LOSSY, [2000], timeout_s=0.001)
 
 
-@pytest.mark.parametrize("rows", [[], list(range(201))])
-def test_wireshark_flags_refuses_no_rows_and_too_many(rows: list[int]) -> None:
+@tshark
+def test_wireshark_flags_of_what_is_no_capture(tmp_path: Path) -> None:
+    (tmp_path / "x.pcap").write_text("no capture")
+    with pytest.raises(RunFailed, match="tshark could not read"):
+        wireshark_flags(tmp_path / "x.pcap", [1])
+
+
+@pytest.mark.parametrize("frames", [[], list(range(201))])
+def test_wireshark_flags_refuses_no_frames_and_too_many(frames: list[int]) -> None:
     with pytest.raises(BadInput, match="Allowed: 1 to 200"):
-        wireshark_flags(STOPPED, rows)
+        wireshark_flags(STOPPED, frames)
 
 
 def test_wireshark_flags_without_tshark_says_what_to_install(

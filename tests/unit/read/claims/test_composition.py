@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from labs.experiments.buffers.results import article
-from labs.read.claims.composition import UNKNOWN_CAUSE, composed, noted_once
-from labs.read.claims.draws import of_draws
+from labs.read.claims.composition import UNKNOWN_CAUSE, composed, noted_once, of_draws
 from labs.read.claims.verdict import (
     DIFFERS,
     DISPUTED,

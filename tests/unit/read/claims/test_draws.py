@@ -11,14 +11,20 @@ from typing import Any
 
 import pytest
 
-from labs.batches.index_writer import IndexWriter, PlannedRow, plain
+from labs.batches.index_writer import IndexWriter, PlannedRow
 from labs.catalog import find, with_ledgers
 from labs.drive.condition import Condition
 from labs.errors import BadInput
 from labs.read.batch_index_schema import MADE, beside
-from labs.read.claims import draw_index
-from labs.read.claims.draws import COMPETING, DRAW, RANDOM_DROPS, RANDOM_LOSS, chance, chance_of
-from labs.read.claims.figures import overlap
+from labs.read.claims.composition import (
+    COMPETING,
+    DRAW,
+    RANDOM_DROPS,
+    RANDOM_LOSS,
+    chance,
+    chance_of,
+)
+from labs.read.claims.evidence import recorded_draws
 from labs.read.claims.ledger import Claim, read
 from labs.read.claims.sources import (
     Source,
@@ -27,7 +33,7 @@ from labs.read.claims.sources import (
     verdicts_from,
     with_recorded_draws,
 )
-from labs.read.claims.verdict import FEWEST_DRAWS, HOLDS, NOT_JUDGED, UNDECIDED, Verdict
+from labs.read.claims.verdict import FEWEST_DRAWS, HOLDS, NOT_JUDGED, UNDECIDED, Verdict, overlap
 from labs.read.lab import Lab
 from labs.read.result_row import result_row
 from labs.read.runs import recorded
@@ -90,7 +96,7 @@ def index(folder: Path, **columns: list[Any]) -> Path:
     with IndexWriter(path, lab, rows, title="", axes={"seed": (1, 2, 3, 4, 5)}) as writer:
         for at, row in enumerate(rows):
             changed = {name: values[at] for name, values in columns.items()}
-            cells = {name: plain(value) for name, value in {**told, **changed}.items()}
+            cells = {**told, **changed}
             values = {beside(name, lab.Parameters): value for name, value in cells.items()}
             writer.fill(row.key, MADE, None, values | {"excluded": False})
     return path
@@ -204,7 +210,7 @@ def test_recorded_draws_of_seed_1_are_the_recorded_runs(lab: str) -> None:
         and run.testbed == "virtual"
         and not recorded_differences(lab, run)
     }
-    for draw in draw_index.recorded_draws(find(lab)):
+    for draw in recorded_draws(find(lab)):
         first = {name: row for name, row in draw.rows.items() if row["seed"] == 1}
         compared = 0
         for name, row in first.items():

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from labs.errors import BadInput
-from labs.read.claims.formulas import parse
-from labs.read.claims.sentences import check, describe
+from labs.read.claims.formulas import check, describe, parse
 
 CELLS: Mapping[str, Any] = {
     "a-1.x": 3,

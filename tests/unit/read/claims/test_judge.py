@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from labs.read.claims.evidence import Evidence
-from labs.read.claims.judge import judge
+from labs.read.claims.judge import follow, judge, not_judged
 from labs.read.claims.ledger import Claim
-from labs.read.claims.rules import follow, not_judged
 from labs.read.claims.verdict import NOT_JUDGED
 from tests.real_runs import real_study
 
@@ -20,7 +19,7 @@ def claim(column: str | None = None, judged_by: str | None = None) -> Claim:
         expected=1.0,
         unit="x",
         conditions=("default",),
-        column=column,
+        columns={"": column} if column else {},
         judge=judged_by,
     )
 

@@ -18,8 +18,8 @@ from labs.errors import BadInput
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import article
 from labs.experiments.buffers.results import parameter as of_buffers
+from labs.read.claims.judge import check_columns
 from labs.read.claims.ledger import LINK, Article, parameter, read
-from labs.read.claims.rules import check_columns
 from labs.read.claims.verdict import WORDS
 from labs.read.parse.http_clients import httping
 from tests.real_runs import real

@@ -9,8 +9,8 @@ import pytest
 
 from labs.catalog import find
 from labs.read.claims.evidence import Evidence
+from labs.read.claims.judge import follow
 from labs.read.claims.ledger import Claim, Rule
-from labs.read.claims.rules import follow
 from labs.read.claims.verdict import (
     BY_SOURCE,
     DIFFERS,

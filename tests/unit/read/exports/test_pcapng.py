@@ -9,9 +9,8 @@ import pandas
 import pytest
 
 from labs.read import capture
-from labs.read.capture.packets import Record, every_record
-from labs.read.exports.packet_comments import comments_of
-from labs.read.exports.pcapng import LONGEST_COMMENT_BYTES, annotated, pcapng
+from labs.read.capture.packets import Record
+from labs.read.exports.pcapng import LONGEST_COMMENT_BYTES, annotated, comments_of, pcapng
 from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, ZERO_WINDOW
 from labs.read.flows.waits import stalls
 from tests import tshark
@@ -44,11 +43,8 @@ def test_annotated_capture_has_the_stalls_and_steps_as_tshark_shows_them(tmp_pat
     found = stalls(table)
     assert set(found["reason"]) == {NAGLE_AND_DELAYED_ACK.name}
     assert len(shown) == 3 * len(found) == 2700
-    number_of = {one.offset: one.number for one in every_record(path)}
     for stall in found.head(20).to_dict("records"):
-        before, after = (
-            shown[number_of[int(table["offset"][stall[row]])]] for row in ("before", "after")
-        )
+        before, after = (shown[int(table["frame"][stall[row]])] for row in ("before", "after"))
         assert f"{stall['gap_ms']:.1f} ms" in before and f"{stall['gap_ms']:.1f} ms" in after
         assert NAGLE_AND_DELAYED_ACK.name in before and "tcp_send_delayed_ack" in after
 
@@ -71,7 +67,7 @@ def test_annotated_truncated_capture_has_its_whole_records(tmp_path: Path) -> No
 
 def record(number: int, data: bytes, **other: int) -> Record:
     said = {"offset": number, "time_ns": 10**18 + number, "link_type": 1, "wire_bytes": len(data)}
-    return Record(number=number, data=data, **{**said, **other})
+    return Record(data=data, **{**said, **other})
 
 
 def test_pcapng_blocks_have_the_layout_of_the_specification() -> None:

@@ -25,10 +25,8 @@ from labs.read.capture.segment_table import CWR
 from labs.read.flows import reasons as of
 from labs.read.flows import rules
 from labs.read.flows.account import SCHEMA, Account, Finding
-from labs.read.flows.connection_state import connection_state
 from labs.read.flows.explain import explain
-from labs.read.flows.limits import LIMITS
-from labs.read.flows.waits import stalls, waits
+from labs.read.flows.waits import explained_waits, stalls
 from tests import tshark
 from tests.captures import without_syns
 from tests.made_flows import ACK, FIN, PSH, RST, SYN, capture, segment
@@ -334,9 +332,9 @@ def test_a_repaired_loss_is_one_finding() -> None:
 
 def test_waits_without_the_handshake_hold_back(tmp_path: Path) -> None:
     late = without_syns(EXCHANGES / "download.pcap.gz", tmp_path / "late.pcap")
-    (connection,) = waits(connection_state(read(late))).connections
+    (connection,) = explained_waits(read(late)).connections
     codes = {code for rounds in connection.rounds for code in rounds.reason.tolist()}
-    assert codes and LIMITS.index(of.SEND_BUFFER) not in codes
+    assert codes and of.SEND_BUFFER not in codes
 
 
 def flights(path: Path, sizes: list[int], *, pause_us: int = 0, cwr_in: int = -1) -> Account:
@@ -597,7 +595,7 @@ def test_19_rounds_of_both_directions_keep_apart(tmp_path: Path) -> None:
         made.append((at, segment(PORT, 0, seq, 5001, ACK, length=1460)))
         made.append((at + 50, segment(PORT, 1, 5001, seq + 1460, ACK)))
     path = capture(tmp_path / "x.pcap", sorted(made, key=lambda packet: packet[0]))
-    (connection,) = waits(connection_state(read(path))).connections
+    (connection,) = explained_waits(read(path)).connections
     assert {rounds.direction for rounds in connection.rounds} == {0, 1}
     account = only(path)
     assert sum(times(account).values()) == pytest.approx(account.duration_ms, abs=0.01)
@@ -607,7 +605,7 @@ def test_19_rounds_of_both_directions_keep_apart(tmp_path: Path) -> None:
 def test_20_all_readers_ignore_copies(name: str, tmp_path: Path) -> None:
     from random import Random
 
-    from labs.read.exports.packet_comments import comments_of
+    from labs.read.exports.pcapng import comments_of
     from labs.read.flows.exchanges import exchanges
 
     path = unpacked(name, tmp_path)

@@ -12,10 +12,9 @@ from labs.read.capture import read
 from labs.read.figures.ladder import ladder
 from labs.read.figures.time_sequence import time_sequence
 from labs.read.flows import reasons
-from labs.read.flows.connection_state import connection_state
 from labs.read.flows.exchanges import exchanges
 from labs.read.flows.rtt import time_to_ack
-from labs.read.flows.waits import find_stalls, stalls, waits
+from labs.read.flows.waits import explained_waits, find_stalls, stalls
 from tests.captures import without_syns
 from tests.made_flows import random_capture
 
@@ -120,7 +119,7 @@ LATE = (
 def test_find_stalls_without_the_handshake_invents_none(name: str, tmp_path: Path) -> None:
     """Each one is found with the handshake too, for the same reason or for one that is not told."""
     path = without_syns(FOLDER / name, tmp_path / "late.pcap")
-    late, whole = find_stalls(waits(connection_state(read(path)))), found(name)
+    late, whole = find_stalls(explained_waits(read(path))), found(name)
     known = {(row["at_ns"], row["gap_ms"]): row["reason"] for _, row in whole.iterrows()}
     for _, row in late.table.iterrows():
         at = row["at_ns"], row["gap_ms"]

@@ -191,7 +191,7 @@ def test_all_passes_and_simulations_can_be_translated() -> None:
     texts = sources()
     for symbol in compiled.NATIVE:
         assert f"perform_{symbol}(" in texts["passes"]
-    assert len(texts) == 2 + 8
+    assert len(texts) == 2 + 4
     for path in ROOT.glob("labs/read/**/*.py"):
         if "@native" in path.read_text():
             module = ".".join(path.relative_to(ROOT / "labs/read").with_suffix("").parts)

@@ -13,17 +13,9 @@ from hypothesis import strategies as st
 
 from labs.drive import tc
 from labs.errors import Damaged
-from labs.read.parse import (
-    http_clients,
-    http_loads,
-    inet_diag,
-    proc,
-    server_report,
-    socket_samples,
-    ss,
-)
+from labs.read.parse import http_clients, http_loads, inet_diag, proc, socket_samples, ss
 from labs.read.parse.inet_diag import tcp_info
-from labs.read.parse.ss import GROUPS, LIMITED, PAIRS, RATES, SCALARS
+from labs.read.parse.ss import FORMS, GROUPS
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 READERS: dict[str, Callable[[str], object]] = {
@@ -37,8 +29,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "socket samples": socket_samples.samples,
     "wrk": http_loads.wrk,
     "vegeta": http_loads.vegeta,
-    "softirqs": server_report.softirqs,
-    "interrupts": server_report.interrupts,
+    "softirqs": proc.softirqs,
+    "interrupts": proc.interrupts,
     "ab -e": partial(http_clients.ab_percentiles, requests=20),
 }
 SAMPLES = {
@@ -56,7 +48,7 @@ SAMPLES = {
     "interrupts": "interrupts.txt",
     "ab -e": "ab-keepalive.csv",
 }
-NAMES = sorted({*SCALARS, *PAIRS, *RATES, *LIMITED, *GROUPS, "timer", "skmem", "users", "uid"})
+NAMES = sorted({*FORMS, *GROUPS, "timer", "users", "uid"})
 HEAD = "ESTAB 0 0 10.0.0.1:80 10.0.0.2:4000 "
 
 

@@ -38,3 +38,22 @@ def test_changes_over_a_run_with_losses() -> None:
 def test_counters_refuses_other_text(text: str) -> None:
     with pytest.raises(Damaged, match="line 2"):
         proc.counters("#kernel\n" + text)
+
+
+def test_softirqs_adds_the_cpus() -> None:
+    text = read("softirqs.txt")
+    line = next(line for line in text.splitlines() if "NET_RX" in line)
+    assert proc.softirqs(text)["NET_RX"] == sum(map(int, line.split(":")[1].split()))
+    assert len(proc.softirqs(text)) == 10  # include/linux/interrupt.h, NR_SOFTIRQS
+
+
+def test_interrupts_adds_the_cpus_and_leaves_out_names() -> None:
+    found = proc.interrupts(read("interrupts.txt"))
+    assert found["LOC"] > 0 and found["RES"] > 0 and "ERR" in found
+
+
+@pytest.mark.parametrize("reader", [proc.softirqs, proc.interrupts, proc.switches])
+def test_counters_refuse_other_text(reader: object) -> None:
+    assert callable(reader)
+    with pytest.raises(Damaged):
+        reader("nothing here\n")

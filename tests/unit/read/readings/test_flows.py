@@ -9,7 +9,7 @@ import pytest
 from labs.drive.flows import Flow, Requests, Traffic
 from labs.drive.testbed.path import Change, Direction, NetworkPath
 from labs.errors import Damaged
-from labs.read.parse.traffic import StreamReport
+from labs.read.parse.reports import StreamReport
 from labs.read.readings.bottleneck import bytes_between
 from labs.read.readings.flows import Carried, cuts_of, traffic_of_plan
 
@@ -23,7 +23,7 @@ def flow(sent: str = "stop", received: str = "stop", end_s: int = 5) -> Carried:
     """1 MB per second from second 1 on; the reader's end at 0 is none."""
     timeline = tuple((s * SECOND, (s - 1) * 10**6) for s in range(2, 5))
     ends = [
-        StreamReport(0, role, SECOND, end_s * SECOND, 4 * 10**6, ended, "cubic", timeline)
+        StreamReport(0, role, SECOND, end_s * SECOND, 4 * 10**6, timeline, ended, "cubic")
         for role, ended in (("send", sent), ("receive", received))
     ]
     return Carried(0, Flow(), *ends)

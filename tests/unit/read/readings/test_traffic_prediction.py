@@ -9,7 +9,7 @@ import pytest
 from labs.drive.flows import Flow, Requests, Traffic
 from labs.drive.testbed.path import Direction, NetworkPath, Queue
 from labs.read.readings.traffic_prediction import buffer_segments, first_ones, predicted
-from labs.read.theory.sawtooth import reno_utilisation
+from labs.read.theory.queues import reno_utilisation
 
 LINE_MBIT = 20 * 1448 / 1514
 

@@ -187,7 +187,7 @@ def test_compare_testbeds_refuses_mixed_sides(tmp_path: Path) -> None:
     assert as_table(compare_testbeds(LAB, VIRTUAL.every, [])).empty
 
 
-WINDOW = {"receive window": 0.9, "send buffer": 0.0}
+WINDOW = {"receive window": 90.0, "send buffer": 0.0}
 ONE = Facts("virtual", "6.1.192", 250, 10.0, {}, WINDOW, 128 * KIB, 10.0)
 
 
@@ -226,7 +226,7 @@ def two(**client: Any) -> Facts:
         (dataclasses.replace(two(), offered_bytes=124 * KIB), ()),  # within half of the margin
         (dataclasses.replace(two(), offered_bytes=112 * KIB, figure=12.0), ()),  # and yet faster
         (
-            dataclasses.replace(two(), limited={"receive window": 0.3, "send buffer": 0.6}),
+            dataclasses.replace(two(), limited={"receive window": 30.0, "send buffer": 60.0}),
             (
                 "limit: the send buffer for 60 % of the time (vagrant), the receive window for "
                 "90 % of the time (virtual)",
@@ -236,7 +236,7 @@ def two(**client: Any) -> Facts:
     ],
 )
 def test_reasons_are_measurements(other: Facts, texts: tuple[str, ...]) -> None:
-    assert reasons(ONE, other, (0.9, 1.1)) == texts
+    assert reasons(ONE, other, MARGIN) == texts
 
 
 def test_window_that_a_late_reader_leaves_small() -> None:
@@ -262,18 +262,18 @@ def test_window_that_a_late_reader_leaves_small() -> None:
     # With the default buffers machines are limited by another buffer than virtual time.
     sides = [facts(side.lab, side.run("default")) for side in (here, here.on_testbed("vagrant"))]
     virtual_time, machines = (side.limited for side in sides)
-    assert virtual_time["send buffer"] > 0.45 > 0.4 > virtual_time["receive window"]
-    assert machines["receive window"] > 0.6 > 0.2 > machines["send buffer"]
+    assert virtual_time["send buffer"] > 45 > 40 > virtual_time["receive window"]
+    assert machines["receive window"] > 60 > 20 > machines["send buffer"]
 
 
 def test_describe_without_a_reason() -> None:
-    assert describe_reasons(ONE, two(), (0.9, 1.1)) == (
+    assert describe_reasons(ONE, two(), MARGIN) == (
         "no measurement explains it: no CPU was busier than 40 %, Linux 6.1.192 and 6.1.0-49, "
         "HZ 250 and 250"
     )
     bare = Facts("vagrant", "6.1.0-49")
-    assert "no CPU was measured" in describe_reasons(ONE, bare, (0.9, 1.1))
-    assert describe_reasons(ONE, bare, (0.9, 1.1)).endswith("HZ 250 and unknown")
+    assert "no CPU was measured" in describe_reasons(ONE, bare, MARGIN)
+    assert describe_reasons(ONE, bare, MARGIN).endswith("HZ 250 and unknown")
 
 
 def second(tmp_path: Path, speeds: tuple[float, ...] = CLOSE) -> Path:

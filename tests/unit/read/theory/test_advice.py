@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +12,13 @@ import pytest
 from labs.errors import BadInput
 from labs.read.display.advice import core_to_paste, size_rows
 from labs.read.figures.advice import against_buffer_size
-from labs.read.theory.advice import LARGEST_BYTES, advise, checked_path, reached
+from labs.read.theory.advice import LARGEST_BYTES, Path, advise, reached
 from labs.read.theory.bulk import LINK
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, WAKE_UP
 from labs.read.theory.windows import granted_bytes
 
 MIB = 1 << 20
-FIXTURES = Path(__file__).parents[3] / "fixtures" / "theory"
+FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "theory"
 MEASURED: list[dict[str, Any]] = json.loads((FIXTURES / "advice.json").read_text())["runs"]
 
 
@@ -168,10 +168,16 @@ def test_advise_smaller_segments_need_larger_buffers_for_the_same_payload() -> N
         ({"kernel": "3.10"}, "nothing can be advised for Linux 3.10"),
     ],
 )
-def test_checked_path_refuses_in_one_line(given: dict[str, object], said: str) -> None:
-    path = {"rate_mbit": 100, "rtt_ms": 40, "kernel": "6.1", "mss_bytes": 1448, **given}
+def test_path_is_refused_in_one_line(given: dict[str, object], said: str) -> None:
+    path: dict[str, Any] = {
+        "rate_mbit": 100,
+        "rtt_ms": 40,
+        "kernel": "6.1",
+        "mss_bytes": 1448,
+        **given,
+    }
     with pytest.raises(BadInput) as caught:
-        checked_path(**path)  # type: ignore[arg-type]
+        Path(**path).checked()
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -184,4 +190,4 @@ def test_reached_refuses_buffers_of_less_than_a_few_segments() -> None:
 @pytest.mark.parametrize(("rate_mbit", "rtt_ms"), [(0.1, 0.1), (1, 1), (10, 1)])
 def test_chart_of_a_small_path(rate_mbit: float, rtt_ms: float) -> None:
     advice = advise(rate_mbit, rtt_ms, "6.1")
-    assert against_buffer_size(advice, reached(advice)).data[0].x[0] == 16 << 10
+    assert against_buffer_size(reached(advice)).data[0].x[0] == 16 << 10

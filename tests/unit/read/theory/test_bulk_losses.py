@@ -15,16 +15,15 @@ import pytest
 from labs.drive.units import KIB, MB, SECOND_NS
 from labs.errors import BadInput
 from labs.read.theory import bulk
-from labs.read.theory.bdp import line_goodput_bytes_s
+from labs.read.theory.bdp import line_goodput_bytes_s, mathis_bytes_s
 from labs.read.theory.bulk import TOO_FEW, draws, transfer
 from labs.read.theory.bulk_flow import RENO, Flow
-from labs.read.theory.bulk_gaps import Block, GapReceiver
 from labs.read.theory.bulk_interval import interval
-from labs.read.theory.bulk_link import DroppingLink
+from labs.read.theory.bulk_receiver import Block, BulkReceiver
 from labs.read.theory.bulk_scoreboard import OPEN, REDUCED
-from labs.read.theory.bulk_simulation import LossySimulation, Simulation
-from labs.read.theory.cubic import Cubic
-from labs.read.theory.mathis import mathis_bytes_s
+from labs.read.theory.bulk_simulation import Simulation
+from labs.read.theory.congestion import Cubic
+from labs.read.theory.receiver import CONNECTS, Setup
 
 MEASURED: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[3] / "fixtures" / "theory" / "losses.json").read_text()
@@ -37,9 +36,9 @@ PATH = Flow(rate_mbit=20, rtt_ms=40, kernel="6.12", offloads=False)
 WHOLE = replace(PATH, rcvbuf_bytes=256 * KIB, rcvbuf_locked=True)
 
 
-def dropping(flow: Flow, transfer_bytes: int, lost: set[int]) -> LossySimulation:
+def dropping(flow: Flow, transfer_bytes: int, lost: set[int]) -> Simulation:
     """A flow that loses the n-th segments that enter the link, after its run."""
-    simulation = LossySimulation(flow, transfer_bytes)
+    simulation = Simulation(flow, transfer_bytes, drops=True)
     entered = 0
 
     def takes() -> bool:
@@ -72,22 +71,12 @@ def test_measured_losses(measured: dict[str, Any]) -> None:
     assert arrived[-1] == pytest.approx(measured["segments_per_second"][-1], rel=0.015)
 
 
-@pytest.mark.parametrize("kernel", ["5.10", "6.1", "6.12", "7.2"])
-def test_without_losses_is_the_same(kernel: str) -> None:
-    flow = replace(WHOLE, kernel=kernel)
-    plain, lossy = Simulation(flow, 2 * MB), LossySimulation(flow, 2 * MB)
-    plain.run(whole=True)
-    lossy.run()
-    assert lossy.times_ns == plain.times_ns
-    assert lossy.had_bytes == plain.had_bytes
-
-
 @pytest.mark.parametrize(("congestion", "kept"), [("cubic", 717 / 1024), (RENO, 1 / 2)])
 def test_one_loss(congestion: str, kept: float) -> None:
     # RFC 9438 and RFC 5681: what remains of the window after a loss. The window before it is
     # limited by the receive buffer, at most 256 KiB.
     windows: list[tuple[int, int]] = []
-    simulation = LossySimulation(replace(WHOLE, congestion=congestion), 3 * MB)
+    simulation = Simulation(replace(WHOLE, congestion=congestion), 3 * MB, drops=True)
     threshold = simulation.sender.control.threshold
 
     def noted() -> int:
@@ -152,7 +141,7 @@ def test_every_byte_arrives_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PERFORMED, lambda *_: False)  # in C, what is in flight is not copied back
     flow = replace(WHOLE, loss_pct=3)
     for seed in range(5):
-        simulation = LossySimulation(flow, MB, seed=seed)
+        simulation = Simulation(flow, MB, seed=seed, drops=True)
         simulation.run()
         assert simulation.link.dropped > 5
         assert simulation.had_bytes[-1] == simulation.receiver.nxt
@@ -164,7 +153,7 @@ def test_every_byte_arrives_once(monkeypatch: pytest.MonkeyPatch) -> None:
 class Sends:
     """What sends a receiver's ACKs, and notes when."""
 
-    receiver: GapReceiver
+    receiver: BulkReceiver
 
     def __init__(self) -> None:
         self.sent: list[int] = []
@@ -178,22 +167,22 @@ def ranges(blocks: Iterable[Block]) -> list[tuple[int, int]]:
     return [(one.begin, one.end) for one in blocks]
 
 
-def received(*begins: int) -> tuple[GapReceiver, list[int]]:
+def received(*begins: int) -> tuple[BulkReceiver, list[int]]:
     """A receiver to which these segments came, by their numbers, one every 100 us; and the times
     at which it sent ACKs."""
     network = Sends()
-    receiver = network.receiver = GapReceiver(
-        "6.12",
-        network,
-        mss_bytes=MSS,
-        tcp_rmem=(4096, 131_072, 6_291_456),
+    setup = Setup(
+        kernel="6.12",
+        role=CONNECTS,
+        mss_bytes=MSS + 12,
+        timestamps=True,
         rcvbuf_bytes=MB,
         locked=True,
+        rmem_max_bytes=6_291_456,
         core_max_bytes=MB,
-        adv_win_scale=1,
-        rtt_ns=40_000_000,
-        now_ns=0,
+        rtt_ms=40,
     )
+    receiver = network.receiver = BulkReceiver(setup, network, now_ns=0)
     # No quick ACKs: the connection is not new, and its window is open.
     receiver.ato, receiver.ssthresh = 10, receiver.clamp
     for place, begin in enumerate(begins):
@@ -251,7 +240,7 @@ def test_compiled_losses_are_those_of_python(
     path: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = replace(PATH, **path)
-    compiled, python = (LossySimulation(flow, 2 * MB, seed=7) for _ in range(2))
+    compiled, python = (Simulation(flow, 2 * MB, seed=7, drops=True) for _ in range(2))
     compiled.run()
     assert not compiled.sender.flight  # deques are not copied back, so C performed it
     monkeypatch.setattr(PERFORMED, lambda *_: False)
@@ -287,9 +276,8 @@ def test_own_queue_refuses() -> None:
     # net/ipv4/tcp_output.c tcp_transmit_skb(): what the sender's own queue refuses is not lost,
     # but reduces the window.
     flow = replace(PATH, offloads=True, queue_packets=12)
-    simulation = LossySimulation(flow, 4 * MB)
+    simulation = Simulation(flow, 4 * MB, drops=True)
     simulation.run()
-    assert isinstance(simulation.link, DroppingLink)
     assert simulation.link.dropped > 0
     assert simulation.sender.lost_ever == 0
     assert simulation.sender.state in (OPEN, REDUCED)

@@ -6,7 +6,7 @@ from math import sqrt
 
 import pytest
 
-from labs.read.theory.mathis import mathis_bytes_s
+from labs.read.theory.bdp import mathis_bytes_s
 from tests.real_runs import real_study
 
 

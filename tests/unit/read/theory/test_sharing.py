@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from labs.read.theory import bbr_against_loss_based, buffer_sizing, fair_queueing, slow_acks
-from labs.read.theory.codel import drop_times_ms, largest_queue_ms
-from labs.read.theory.mathis import (
+from labs.read.theory.bdp import (
+    bandwidth_ratio,
+    clocked_goodput_bytes_s,
     loss_event_pct,
     losses_per_bdp,
     mathis_bytes_s,
     mathis_utilisation,
 )
-from labs.read.theory.rtt_unfairness import independent, power_of_rtt, synchronised
-from labs.read.theory.sawtooth import cycle
+from labs.read.theory.queues import cycle, largest_queue_ms, many_flows_utilisation, needed_bdp
+from labs.read.theory.sharing import (
+    bbr_share,
+    fair_shares,
+    independent,
+    jain,
+    power_of_rtt,
+    synchronised,
+)
 
 CAPACITY = 10e6 / 8 / 1514
 
@@ -21,17 +28,17 @@ CAPACITY = 10e6 / 8 / 1514
 def test_square_root_rule_gives_the_paper_s_utilisation() -> None:
     """Appenzeller, Keslassy and McKeown 2004, section 3: 98.99 % for 10,000 flows and
     1 / sqrt(n) BDPs."""
-    assert buffer_sizing.needed_bdp(10_000) == pytest.approx(0.01)
-    assert buffer_sizing.utilisation(10_000, 0.01) == pytest.approx(0.9899, abs=5e-5)
-    assert buffer_sizing.utilisation(16, 0.25) < buffer_sizing.utilisation(16, 0.5)
+    assert needed_bdp(10_000) == pytest.approx(0.01)
+    assert many_flows_utilisation(10_000, 0.01) == pytest.approx(0.9899, abs=5e-5)
+    assert many_flows_utilisation(16, 0.25) < many_flows_utilisation(16, 0.5)
 
 
 def test_bbr_takes_everything_below_one_bdp_and_half_of_a_deep_buffer() -> None:
     """Ware and others 2019, equations 9 to 11: without the time in ProbeRTT."""
-    small = bbr_against_loss_based.bbr_share(0.5, CAPACITY, 40)
+    small = bbr_share(0.5, CAPACITY, 40)
     probing = (0.02 + 0.2 + 0.04) / 10
     assert small == pytest.approx(1 - probing)
-    deep = bbr_against_loss_based.bbr_share(16, 100 * CAPACITY, 40)
+    deep = bbr_share(16, 100 * CAPACITY, 40)
     probing = (0.64 + 0.2 + 0.04) / 10
     assert deep / (1 - probing) == pytest.approx(0.5 + 1 / 32, abs=0.001)
 
@@ -87,30 +94,27 @@ def test_one_flow_of_the_model_is_the_sawtooth() -> None:
     assert one.queue_ms == pytest.approx(cycle_of_one.queue_percentile_ms(50), abs=1)
 
 
-def test_codel_drops_at_intervals_that_shrink_with_the_root() -> None:
-    """RFC 8289, section 3.3."""
-    assert drop_times_ms(4) == pytest.approx((100, 200, 270.7, 328.4), abs=0.1)
-    assert drop_times_ms(1) == (100.0,)
+def test_codel_queue_of_one_flow() -> None:
     # 45 ms per round trip: 100 / 45 + 1 segments of 1514 bytes beyond 5 ms.
     assert largest_queue_ms(40, CAPACITY) == pytest.approx(5 + 3.22 * 1.2112, abs=0.01)
 
 
 def test_fair_queueing_divides_what_others_do_not_want() -> None:
-    assert fair_queueing.shares((None, None)) == (0.5, 0.5)
-    assert fair_queueing.shares((None, 0.1, None)) == pytest.approx((0.45, 0.1, 0.45))
-    assert fair_queueing.shares((0.2, 0.1)) == pytest.approx((0.2, 0.1))
+    assert fair_shares((None, None)) == (0.5, 0.5)
+    assert fair_shares((None, 0.1, None)) == pytest.approx((0.45, 0.1, 0.45))
+    assert fair_shares((0.2, 0.1)) == pytest.approx((0.2, 0.1))
 
 
 def test_jain_is_one_for_equal_rates_and_one_nth_for_a_single_one() -> None:
-    assert fair_queueing.jain((5, 5, 5)) == pytest.approx(1)
-    assert fair_queueing.jain((5, 0, 0, 0)) == pytest.approx(0.25)
-    assert fair_queueing.jain((0, 0)) == 1
+    assert jain((5, 5, 5)) == pytest.approx(1)
+    assert jain((5, 0, 0, 0)) == pytest.approx(0.25)
+    assert jain((0, 0)) == 1
 
 
 def test_bandwidth_ratio_counts_packets_and_not_bytes() -> None:
-    assert slow_acks.bandwidth_ratio(20, 20) == pytest.approx(66 / 1514)
+    assert bandwidth_ratio(20, 20) == pytest.approx(66 / 1514)
     # 100 kbit/s are 189 ACKs per second, each for two segments.
-    assert slow_acks.clocked_goodput_bytes_s(0.1) == pytest.approx(12_500 / 66 * 2 * 1448)
+    assert clocked_goodput_bytes_s(0.1) == pytest.approx(12_500 / 66 * 2 * 1448)
 
 
 def test_mathis_in_bdps_is_the_same_formula() -> None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from labs.errors import BadInput
+from labs.drive.units import KIB, MIB
+from labs.read.theory.kernels import first_ratio
 from labs.read.theory.windows import (
-    RATIO_SINCE,
-    SMALL_HEADS_SINCE,
-    before,
-    first_ratio,
+    connected_send_bytes,
     granted_bytes,
+    granted_send_bytes,
     receive_window_bytes,
     scaling_ratio,
     segment_overhead_bytes,
     send_bound_bytes,
-    series,
+    smallest_bytes,
 )
-
-MIB = 1 << 20
 
 
 def test_granted_bytes_doubles_and_caps() -> None:
@@ -84,14 +81,13 @@ def test_segment_overhead_bytes_and_send_bound_bytes() -> None:
     assert send_bound_bytes(4194304, "6.1") < send_bound_bytes(4194304, "6.12")
 
 
-def test_series_of_kernel_versions() -> None:
-    assert series("6.1") == series("6.1.192-2") == (6, 1)
-    assert series("5.10.0-30-amd64") == (5, 10)
-    assert series("6.18.44-fc") > series("6.6.0")
-    for wrong in ("", "six", "6", "3f9a2c41", "6.x"):
-        with pytest.raises(BadInput, match="kernel version"):
-            series(wrong)
+def test_old_buffers_are_what_iperf_printed_in_the_article() -> None:
+    """In its KByte of 1,024, with three digits: A5.1 has 19.3 KB to send, A5.3 2.23 KB for -w 1K,
+    and A5.4 2 KB for -w 1G, which overflows."""
+    sizes = (connected_send_bytes(), smallest_bytes()["receive"], smallest_bytes()["send"])
+    assert [f"{size / KIB:.3g}" for size in sizes] == ["19.3", "2.23", "2"]
 
 
-def test_before_is_the_last_series_without_a_change() -> None:
-    assert (before(RATIO_SINCE), before(SMALL_HEADS_SINCE)) == ("6.5", "6.2")
+def test_granted_send_bytes_overflow_at_1_gib() -> None:
+    """A5.4b: 1 GB is the most of requests that double; with -w 1G it is 2 KB."""
+    assert [granted_send_bytes(mib * MIB) for mib in (1, 512, 1024)] == [2 * MIB, 1024 * MIB, 2048]
