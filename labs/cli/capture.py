@@ -2,8 +2,8 @@
 
 FILE is a pcap or pcapng file from any machine, plain or compressed with gzip or zstd. Packets
 without a row in the table (other protocols, damaged packets) are counted and reported on stderr.
-Without the compiled library (`make ready`, or a wheel for this system) Python reads, more than
-fifty times more slowly. Parquet needs the extra `capture`.
+Without the compiled library (`make ready`, or a wheel for this system) Python reads, more than 200
+times more slowly. Parquet needs the extra `capture`.
 """
 
 from __future__ import annotations

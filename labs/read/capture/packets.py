@@ -17,8 +17,9 @@ from xml.etree import ElementTree
 import numpy as np
 
 from labs.errors import BadInput, Missing, RunFailed
+from labs.read.capture.headers import Frame
 from labs.read.capture.pcap import OF_NO_PACKET
-from labs.read.capture.reader import Array, Reader, batches, opened
+from labs.read.capture.reader import Reader, batches, opened
 from labs.read.capture.tcp_marks import MARKS
 
 if TYPE_CHECKING:
@@ -54,26 +55,22 @@ class Record:
 class _Records(Reader):
     def every(self) -> Iterator[Record]:
         while self._walk():
-            for frame in self._frames_walked():
-                if frame["link"] != OF_NO_PACKET:
+            for frame in self._frames[: self._last]:
+                if frame.link != OF_NO_PACKET:
                     yield self._record(frame)
 
     def at(self, offset: int) -> Record | None:
         """The record that begins at this offset in the file."""
         while self._walk():
-            frames = self._frames_walked()
-            for place in np.flatnonzero(frames["at"] + self._base == offset).tolist():
-                return self._record(frames[place])
+            places = np.ctypeslib.as_array(self._frames)["at"][: self._last] + self._base
+            for place in np.flatnonzero(places == offset).tolist():
+                return self._record(self._frames[place])
         return None
 
-    def _frames_walked(self) -> Array:
-        """The records of the piece that was walked through, with the fields of a `Frame`."""
-        return np.ctypeslib.as_array(self._frames)[: self._last]
-
-    def _record(self, frame: Array) -> Record:
-        begin, end, wire_end, time_ns, link, at = frame.tolist()
-        data = self._buffer[begin:end].tobytes()
-        return Record(at + self._base, time_ns, link, data, wire_end - begin)
+    def _record(self, frame: Frame) -> Record:
+        data = self._buffer[frame.begin : frame.end].tobytes()
+        wire_bytes = frame.wire_end - frame.begin
+        return Record(frame.at + self._base, frame.time_ns, frame.link, data, wire_bytes)
 
 
 def every_record(path: str | Path) -> Iterator[Record]:

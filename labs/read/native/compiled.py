@@ -1,7 +1,7 @@
 """Functions and methods of restricted Python, performed as C where the compiled library is there.
 
 `labs.read.native.build` translates and compiles them, for a clone and for a wheel. Without the
-library, or with one of other sources, Python performs the same source, about fifty times more
+library, or with one of other sources, Python performs the same source, over 200 times more
 slowly, and one line on stderr says so. Nothing is compiled at first use.
 """
 
