@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labs.errors import BadInput
-from labs.read.display.format import size_in_words
+from labs.read.display.format import printable, size_in_words
 
 EXAMPLES = """examples:
   labs kit make --out kit.tar.xz    make a kit of this machine's programs and kernels
@@ -34,9 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     use = verbs.add_parser(
         "use",
         help="use a kit for all virtual runs of this user",
-        description="The kit is unpacked into the cache if all of it is as its manifest says.",
+        description="The kit is unpacked into the cache if all of it is as its manifest says. Its "
+        "programs run as you, and not only in the guest: use a kit only from somebody you trust.",
     )
     use.add_argument("file", metavar="FILE", help="a kit, or none for this machine's programs")
+    use.add_argument("--sha256", metavar="DIGEST", help="the SHA-256 that the file must have")
     show = verbs.add_parser("show", help="show the kit in use", description="Nothing is changed.")
     for verb, answer in ((make, main_make), (use, main_use), (show, main_show)):
         verb.add_argument("--json", action="store_true", help="print one JSON object")
@@ -69,12 +71,16 @@ def main_make(args: argparse.Namespace) -> int:
 def main_use(args: argparse.Namespace) -> int:
     from labs.drive.kernel import kit
 
+    if args.file == kit.NONE and args.sha256:
+        raise BadInput("--sha256 is the digest of a file, and none is no file. Leave it out")
+    if args.file != kit.NONE and not Path(args.file).is_file():
+        raise BadInput(f"{args.file} is not a file. Give a kit, or none")
     if args.dry_run:
         return _print({"use": args.file}, args.json, {"would use": args.file})
     if args.file == kit.NONE:
         kit.choose(kit.NONE)
         return _show(None, args.json)
-    return _show(kit.use(Path(args.file)), args.json)
+    return _show(kit.use(Path(args.file), args.sha256), args.json)
 
 
 def main_show(args: argparse.Namespace) -> int:
@@ -87,24 +93,25 @@ def _show(kit: Any, as_json: bool) -> int:
     if kit is None:
         text = "none is in use: virtual runs use this machine's programs and kernels"
         return _print({"kit": None}, as_json, {"kit": text})
-    size = sum(size for _, _, size in kit.manifest["files"].values())
+    manifest = kit.manifest
+    size = sum(size for _, _, size in manifest.files.values())
     value = {
         "kit": kit.digest,
         "bytes": size,
-        "kernels": kit.manifest["kernels"],
-        "programs": kit.programs,
-        "packages": kit.packages,
+        "kernels": manifest.kernels,
+        "programs": manifest.programs,
+        "packages": manifest.packages,
     }
     texts = {
         "kit": f"{kit.digest[:12]}, {size_in_words(size)}, in {kit.folder}",
-        "kernels": ", ".join(kit.manifest["kernels"].values()),
-        **kit.programs,
+        "kernels": ", ".join(manifest.kernels.values()),
+        **manifest.programs,
     }
     return _print(value, as_json, texts)
 
 
 def _print(value: dict[str, Any], as_json: bool, texts: dict[str, str]) -> int:
-    lines = [f"{name + ':':13s} {text}" for name, text in texts.items()]
+    lines = [f"{printable(name) + ':':13s} {printable(text)}" for name, text in texts.items()]
     print(json.dumps(value) if as_json else "\n".join(lines))
     return 0
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from labs.drive.kernel import kit_maker
 from labs.drive.kernel.boot import PATH
+from labs.drive.kernel.build import LINK
 from labs.drive.kernel.kit import Kit
-from labs.drive.kernel.store import Kernel, own_store, shared_stores
+from labs.drive.kernel.store import Kernel, own_store, record, shared_stores
 from labs.drive.kernel.store import kernels_of as kernels_in
-from labs.drive.kernel.versions import series_of
+from labs.drive.kernel.versions import age, series_of
 from labs.drive.testbed.packages import MACHINE_TOOLS
 from labs.errors import Missing
 from labs.launch import inventory
@@ -37,9 +38,14 @@ def ingredients() -> Ingredients:
     for name in kit_maker.BESIDE_PROGRAMS:
         if path := shutil.which(name, path=PATH):
             programs.setdefault(name, Path(path))
-    kernels = {series_of(kernel.version): kernel for kernel in reversed([*_built()])}
+    kernels: dict[str, Kernel] = {}
+    for kernel in sorted(_built(), key=lambda kernel: age(kernel.source)):
+        kernels[series_of(kernel.version)] = kernel
     if not kernels:
-        raise Missing("no kernel is built, and a kit has at least one. Run: labs kernel build")
+        raise Missing(
+            "no kernel is built that boots on any machine, and a kit has at least one. Run: labs "
+            "kernel build"
+        )
     newest = tuple(kernels[series] for series in sorted(kernels))
     return Ingredients(programs, inventory.python(), newest)
 
@@ -54,6 +60,9 @@ def make(out: Path | None, tell: Callable[[str], None]) -> Kit:
 
 
 def _built() -> Iterator[Kernel]:
-    """The kernels of this machine, newest first, without those of a kit."""
-    for store in (*shared_stores(), own_store()):
-        yield from kernels_in(store)
+    """The kernels of this machine that need none of its libraries, without those of a kit; of
+    equal ones the latest stored is the last."""
+    for store in (own_store(), *shared_stores()):
+        for kernel in reversed(kernels_in(store)):
+            if record(kernel.folder).get("link") == LINK:
+                yield kernel

@@ -168,11 +168,9 @@ class Planner:
             used: dict[str, Any] = {"tools": machines.digests}
         else:
             names = tuple(dict.fromkeys((*inventory.EVERY_RUN, *_tools(self._lab, condition))))
-            if kernel and self._kit and self._kit.has(names):
-                root = self._kit.root(names)
-            else:
+            if not (kernel and self._kit):
                 programs = self._programs_of(names)
-                root = self._root(names, programs) if kernel else None
+            root = self._root(names, programs) if kernel else None
             used = root.as_inputs() if root else inventory.digests(programs, self._interpreter)
         inputs = {
             "schema": VERSION,
@@ -202,7 +200,8 @@ class Planner:
 
     def _root(self, names: tuple[str, ...], programs: Mapping[str, Path]) -> GuestRoot:
         if names not in self._roots:
-            self._roots[names] = guest_root(programs, self._interpreter)
+            of_kit = self._kit and self._kit.root(names)
+            self._roots[names] = of_kit or guest_root(programs, self._interpreter)
         return self._roots[names]
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import json
 import lzma
 import os
@@ -31,20 +30,41 @@ from typing import IO, Any
 
 from labs.drive.kernel.guest_root import BIN, LIB, GuestRoot, digest_of_labs, files_of_labs
 from labs.drive.kernel.kept_copy import File, Interpreter, listing, listing_digest
-from labs.drive.record.disk import cache, owned_folder, write_whole, written_to
-from labs.drive.record.private_cache import private_folder
+from labs.drive.record.disk import owned_folder, write_whole, written_to
+from labs.drive.record.private_cache import opened_file, private_folder
 from labs.errors import BadInput, Damaged, Missing
 
 SCHEMA = 1
 ARCHITECTURE = "x86_64"
 KITS, IN_USE, UNPACKING = "kits", "in-use", ".unpacking-"
 MANIFEST, ROOT, KERNELS, LICENCES = "manifest.json", "root", "kernels", "licences"
-MOST_BYTES, MOST_MANIFEST_BYTES = 1 << 30, 8 << 20
-PACKAGE, PACKED = "tcp_lab_kit", "kit.tar.xz"
-"""The wheel that carries a kit, and its file."""
+MOST_BYTES, MOST_MANIFEST_BYTES, MOST_MEMORY_BYTES = 512 << 20, 8 << 20, 128 << 20
+"""Of an unpacked kit, of its manifest, and of what unpacking may take."""
+INSTALLED = Path(__file__).parents[3] / "tcp_lab_kit" / "kit.tar.xz"
+"""The kit of the wheel `tcp-lab-kit`, if it is installed beside this package."""
 LOADER = "ld-linux-x86-64.so.2"
 AGAIN = "Copy it again, or make one where the labs are set up: labs kit make"
+ELSEWHERE = "name another folder in XDG_CACHE_HOME"
 NONE = "none"
+
+Entry = tuple[str, str, int]
+"""A file of a kit: its SHA-256, its mode, and its size in bytes."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is in a kit: programs with the versions that they print, packages with their versions
+    and sources, kernels with the versions of their sources by digest, and the files."""
+
+    programs: Mapping[str, str]
+    packages: Mapping[str, tuple[str, str]]
+    kernels: Mapping[str, str]
+    files: Mapping[str, Entry]
+
+    def as_bytes(self) -> bytes:
+        """The file that it is in a kit."""
+        content = {"schema": SCHEMA, "architecture": ARCHITECTURE, **self.__dict__}
+        return json.dumps(content, indent=1, sort_keys=True).encode() + b"\n"
 
 
 @dataclass(frozen=True)
@@ -53,43 +73,41 @@ class Kit:
 
     folder: Path
     digest: str
-    manifest: Mapping[str, Any]
+    manifest: Manifest
 
     @property
     def kernels(self) -> Path:
         """The store of its kernels."""
         return self.folder / KERNELS
 
-    @property
-    def programs(self) -> Mapping[str, str]:
-        """Its programs and the versions that they print."""
-        return dict(self.manifest["programs"])
-
-    @property
-    def packages(self) -> Mapping[str, str]:
-        """The packages from which its programs come, with their versions."""
-        return dict(self.manifest["packages"])
-
-    def has(self, names: Iterable[str]) -> bool:
-        """Whether it has all of these programs."""
-        return self.programs.keys() >= set(names)
+    def check_has(self, names: Iterable[str]) -> None:
+        """Missing if it lacks one of these programs."""
+        if lacking := sorted(set(names) - self.manifest.programs.keys()):
+            raise Missing(
+                f"the kit in use, {self.digest[:12]}, lacks {', '.join(lacking)}. Use this "
+                "machine's programs: labs kit use none"
+            )
 
     @functools.cached_property
     def _of_packages(self) -> dict[str, File]:
         """The files of its root by their paths in it."""
         return {
             name.removeprefix(f"{ROOT}/"): File(self.folder / name, digest, mode == "755")
-            for name, (digest, mode, _) in self.manifest["files"].items()
+            for name, (digest, mode, _) in self.manifest.files.items()
             if name.startswith(f"{ROOT}/")
         }
 
     def root(self, names: Iterable[str]) -> GuestRoot:
-        """The root of a run that starts these programs: all of the kit, whichever they are."""
+        """The root of a run that starts these programs: all of the kit, whichever they are.
+
+        Missing if it lacks one of them.
+        """
+        self.check_has(names)
         files = self._of_packages
         ours = files_of_labs(
             PurePosixPath(name).name for name in files if str(PurePosixPath(name).parent) == LIB
         )
-        libraries, programs = self.folder / ROOT / LIB, self.programs
+        libraries, programs = self.folder / ROOT / LIB, self.manifest.programs
         return GuestRoot(
             {**files, **ours},
             {"kit": listing_digest(listing(files, {}, ()))},
@@ -110,11 +128,6 @@ def digest_of(manifest: bytes) -> str:
     return hashlib.sha256(manifest).hexdigest()
 
 
-def as_bytes(manifest: Mapping[str, Any]) -> bytes:
-    """The manifest as the file that it is in a kit."""
-    return json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
-
-
 def in_use() -> Kit | None:
     """The kit that runs are performed with; None if they use the programs of this machine.
 
@@ -122,48 +135,51 @@ def in_use() -> Kit | None:
     """
     if platform.machine() != ARCHITECTURE:
         return None
+    chosen = _chosen()
+    if chosen == NONE:
+        return None
+    if chosen:
+        return read(chosen)
+    return _unpacked(INSTALLED) if INSTALLED.is_file() else None
+
+
+def _chosen() -> str:
+    """The digest of the kit that the user chose, `none`, or nothing."""
     try:
-        chosen = (cache() / KITS / IN_USE).read_text("utf-8").strip()
-    except (OSError, Missing):
-        packed = _installed()
-        return None if packed is None else use(packed)
-    return None if chosen == NONE else read(chosen)
-
-
-def _installed() -> Path | None:
-    """The kit that was installed as a package of its own."""
-    package = importlib.util.find_spec(PACKAGE)
-    folders = package.submodule_search_locations if package else None
-    return next((Path(folder) / PACKED for folder in folders or ()), None)
+        with os.fdopen(opened_file(KITS, IN_USE, os.O_RDONLY), encoding="utf-8") as file:
+            return file.read(100).strip()
+    except (FileNotFoundError, Missing):  # a user without a home has no cache
+        return ""
+    except (OSError, ValueError) as error:
+        raise Damaged(f"the choice of a kit cannot be read: {error}") from None
 
 
 def read(digest: str) -> Kit:
     """The kit of this digest in the cache; Damaged if it is not there or was changed."""
-    folder = private_folder(KITS, make=False) / digest
+    again = "Use it again: labs kit use FILE, or do without: labs kit use none"
     try:
+        folder = private_folder(KITS, make=False) / digest
         content = (folder / MANIFEST).read_bytes()
     except OSError as error:
-        raise Damaged(
-            f"the kit in use, {digest[:12]}, cannot be read ({error.strerror}). Use it again: labs "
-            "kit use FILE, or do without: labs kit use none"
-        ) from None
+        raise Damaged(f"the kit {digest[:12]} cannot be read ({error}). {again}") from None
     if digest_of(content) != digest:
-        raise Damaged(f"{folder / MANIFEST} was changed. Remove {folder}, and use the kit again")
-    return Kit(folder, digest, json.loads(content))
+        raise Damaged(f"{folder / MANIFEST} was changed. {again}")
+    return Kit(folder, digest, _manifest(content, folder))
 
 
 def choose(digest: str) -> None:
     """Use the kit of this digest, or with `none` this machine's programs, from now on."""
     where = private_folder(KITS)
-    with written_to(where):
+    with written_to(where, ELSEWHERE):
         write_whole(where / IN_USE, f"{digest}\n".encode())
 
 
-def use(file: Path) -> Kit:
+def use(file: Path, sha256: str | None = None) -> Kit:
     """Unpack a kit into the cache, and use it from now on.
 
-    BadInput if there is no such file; Damaged if it is not a kit, is cut short, was changed, or is
-    for another version of labs; Missing on another architecture. Nothing of it is then kept.
+    BadInput if there is no such file; Damaged if it is not a kit, is cut short, was changed, is for
+    another version of labs, or has not the digest `sha256`; Missing on another architecture.
+    Nothing of it is then kept.
     """
     if platform.machine() != ARCHITECTURE:
         raise Missing(
@@ -172,12 +188,14 @@ def use(file: Path) -> Kit:
         )
     if not file.is_file():
         raise BadInput(f"{file} is not a file. Give a kit, as labs kit make --out FILE writes it")
-    where = private_folder(KITS)
-    with written_to(where), owned_folder(UNPACKING, where) as work:
-        digest = _unpack(file, work / "kit")
-        put(work / "kit", digest)
-    choose(digest)
-    return read(digest)
+    if sha256 is not None:
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        if digest != sha256.lower():
+            raise Damaged(f"{file} has the SHA-256 {digest}, not {sha256.lower()}. {AGAIN}")
+    made = _unpacked(file, fresh=True)
+    choose(made.digest)
+    return made
 
 
 def put(made: Path, digest: str) -> Path:
@@ -188,7 +206,7 @@ def put(made: Path, digest: str) -> Path:
     with suppress(OSError):
         made.rename(kept)
     if not kept.is_dir():
-        raise Missing(f"{kept} cannot be written. Name another folder in XDG_CACHE_HOME")
+        raise Missing(f"{kept} cannot be written. Try again, or {ELSEWHERE}")
     return kept
 
 
@@ -196,77 +214,138 @@ def _is_whole(folder: Path) -> bool:
     """Whether each file of a kit is as its manifest says."""
     try:
         content = (folder / MANIFEST).read_bytes()
-        files = _manifest(content, folder)["files"]
+        files = _manifest(content, folder).files
         return digest_of(content) == folder.name and all(
             hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
-            for name, (digest, _, _) in files.items()
+            and f"{(folder / name).stat().st_mode & 0o777:o}" == mode
+            for name, (digest, mode, _) in files.items()
         )
     except (OSError, Damaged):
         return False
 
 
-def _unpack(file: Path, into: Path) -> str:
-    """Unpack a kit, and return its digest."""
-    into.mkdir()
+class _Decompressed:
+    """The content of an xz file, read in order; Damaged beyond MOST_BYTES."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY_BYTES)
+        self._left = MOST_BYTES
+
+    def read(self, size: int) -> bytes:
+        parts, wanted = [], size
+        while wanted and not self._decompressor.eof:
+            fresh = self._file.read(1 << 16) if self._decompressor.needs_input else b""
+            if self._decompressor.needs_input and not fresh:
+                raise EOFError("its end is lacking")
+            parts.append(self._decompressor.decompress(fresh, wanted))
+            wanted -= len(parts[-1])
+        self._left -= size - wanted
+        if self._left < 0:
+            raise tarfile.ReadError(f"it has more than {MOST_BYTES >> 20} MiB")
+        return b"".join(parts)
+
+
+def _unpacked(file: Path, *, fresh: bool = False) -> Kit:
+    """A kit in the cache that has the content of a file; unpacked if it is not there, or `fresh`.
+
+    Damaged, and nothing kept, if a file of it is not as its manifest says.
+    """
+    where = private_folder(KITS)
     try:
-        with tarfile.open(file, "r:xz") as packed:
+        with (
+            file.open("rb") as opened,
+            tarfile.open(fileobj=_Decompressed(opened), mode="r|") as packed,  # type: ignore[call-overload]
+        ):
             content = _first(packed)
+            digest = digest_of(content)
+            if not fresh and (where / digest).is_dir():
+                return read(digest)
             manifest = _manifest(content, file)
-            (into / MANIFEST).write_bytes(content)
-            wanted = dict(manifest["files"])
-            while member := packed.next():
-                digest, mode, size = wanted.pop(member.name, ("", "", -1))
-                opened = packed.extractfile(member) if member.isreg() else None
-                if opened is None or member.size != size:
-                    raise Damaged(f"{file} has {member.name!r}, which no kit has. {AGAIN}")
-                if _write(opened, into / member.name, int(mode, 8)) != digest:
-                    raise Damaged(f"{member.name} in {file} was changed. {AGAIN}")
+            with written_to(where, ELSEWHERE), owned_folder(UNPACKING, where) as work:
+                made = work / "kit"
+                made.mkdir()
+                (made / MANIFEST).write_bytes(content)
+                _write_files(packed, manifest, made, file)
+                put(made, digest)
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise Damaged(f"{file} is not a kit, or is cut short ({error}). {AGAIN}") from None
-    if wanted:
-        raise Damaged(f"{file} lacks {min(wanted)}: it is cut short. {AGAIN}")
-    return digest_of(content)
+    return read(digest)
 
 
 def _first(packed: tarfile.TarFile) -> bytes:
     """The manifest, which is the first member of a kit."""
     member = packed.next()
-    opened = packed.extractfile(member) if member and member.name == MANIFEST else None
+    is_manifest = member is not None and member.name == MANIFEST and member.isreg()
+    opened = packed.extractfile(member) if member is not None and is_manifest else None
     content = opened.read(MOST_MANIFEST_BYTES) if opened else b""
     if not content:
         raise tarfile.ReadError("no manifest")
     return content
 
 
-def _manifest(content: bytes, file: Path) -> dict[str, Any]:
+def _write_files(packed: tarfile.TarFile, manifest: Manifest, into: Path, file: Path) -> None:
+    """Write the files of a kit; Damaged if they are not those of its manifest."""
+    wanted = dict(manifest.files)
+    while member := packed.next():
+        if member.name not in wanted or not member.isreg():
+            raise Damaged(f"{file} has {member.name!r}, which its manifest has not. {AGAIN}")
+        digest, mode, size = wanted.pop(member.name)
+        opened = packed.extractfile(member) if member.size == size else None
+        if opened is None or _write(opened, into / member.name, int(mode, 8)) != digest:
+            raise Damaged(f"{member.name} in {file} was changed. {AGAIN}")
+    if wanted:
+        raise Damaged(f"{file} lacks {min(wanted)}: it is cut short. {AGAIN}")
+
+
+def _manifest(content: bytes, file: Path) -> Manifest:
     """A manifest; Damaged if it is none, or one of another version."""
     try:
-        manifest = dict(json.loads(content))
-        schema, architecture = manifest["schema"], manifest["architecture"]
-        files = {
-            str(name): (str(digest), str(mode), int(size))
-            for name, (digest, mode, size) in manifest["files"].items()
-        }
+        given = dict(json.loads(content))
+        schema, architecture = given["schema"], given["architecture"]
+        manifest = Manifest(
+            _texts(given["programs"]),
+            {str(name): _pair(about) for name, about in dict(given["packages"]).items()},
+            _texts(given["kernels"]),
+            {str(name): _entry(str(name), entry) for name, entry in dict(given["files"]).items()},
+        )
+        parents = {str(parent) for name in manifest.files for parent in PurePosixPath(name).parents}
+        if parents & manifest.files.keys() or not manifest.programs.keys() >= {"libc", "python3"}:
+            raise ValueError
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise Damaged(f"the manifest of {file} cannot be read. {AGAIN}") from None
     if schema != SCHEMA:
         raise Damaged(
-            f"{file} was made for another version of labs: its form is {schema}, and this version "
-            f"reads form {SCHEMA}. Make it again: labs kit make"
+            f"{file} was made for another version of labs: its form is {schema!r}, and this "
+            f"version reads form {SCHEMA}. Make it again: labs kit make"
         )
     if architecture != ARCHITECTURE:
-        raise Damaged(f"{file} is for {architecture}. A kit for {ARCHITECTURE} is needed")
-    unfit = [name for name, entry in files.items() if not _is_plain(name, entry)]
-    if unfit or sum(size for _, _, size in files.values()) > MOST_BYTES:
-        raise Damaged(f"the manifest of {file} lists {unfit[:1] or 'too much'}. {AGAIN}")
+        raise Damaged(f"{file} is for {architecture!r}. A kit for {ARCHITECTURE} is needed")
+    if sum(size for _, _, size in manifest.files.values()) > MOST_BYTES:
+        raise Damaged(f"{file} has more than {MOST_BYTES >> 20} MiB. {AGAIN}")
     return manifest
 
 
-def _is_plain(name: str, entry: tuple[str, str, int]) -> bool:
-    """Whether a file of a manifest is inside the kit, with a mode that files of kits have."""
+def _texts(given: Any) -> dict[str, str]:
+    return {str(name): str(text) for name, text in given.items()}
+
+
+def _pair(given: Any) -> tuple[str, str]:
+    version, source = given
+    return str(version), str(source)
+
+
+def _entry(name: str, given: Any) -> Entry:
+    """A file of a manifest; ValueError for one that is not inside the kit, or no plain file."""
+    digest, mode, size = given
     path = PurePosixPath(name)
-    inside = path.parts[:1] in ((ROOT,), (KERNELS,), (LICENCES,)) and ".." not in path.parts
-    return inside and str(path) == name and entry[1] in ("644", "755") and entry[2] >= 0
+    inside = path.parts[0] in (ROOT, KERNELS, LICENCES) and ".." not in path.parts
+    has_size = type(size) is int and size >= 0
+    if not (inside and len(path.parts) > 1 and str(path) == name and len(name) < 250 and has_size):
+        raise ValueError
+    if mode not in ("644", "755"):
+        raise ValueError
+    return str(digest), mode, size
 
 
 def _write(content: IO[bytes], path: Path, mode: int) -> str:

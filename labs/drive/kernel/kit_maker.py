@@ -7,25 +7,27 @@ version and its source, and the kit contains the terms under which each is distr
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from labs.drive.kernel import kit
 from labs.drive.kernel.guest_root import files_of_labs, guest_root
 from labs.drive.kernel.kept_copy import CHANGED_S, File, file
-from labs.drive.kernel.kit import KERNELS, LICENCES, MANIFEST, ROOT, Kit
+from labs.drive.kernel.kit import KERNELS, LICENCES, MANIFEST, ROOT, Entry, Kit, Manifest
 from labs.drive.kernel.store import CONFIG, PATCHES, PROGRAM, RECORD, Kernel
 from labs.drive.record.disk import owned_folder, whole_file, written_to
 from labs.drive.record.private_cache import private_folder
 from labs.errors import Missing
 
 MAKING = ".making-"
-DOCUMENTS = Path("/usr/share/doc")
+DOCUMENTS, COMMON = Path("/usr/share/doc"), Path("/usr/share/common-licenses")
+OF_KERNELS = "GPL-2"
+NAMED_LICENCE = re.compile(r"/usr/share/common-licenses/([\w.+-]+)")
 BESIDE_PROGRAMS = ("cat", "sleep", "env", "curl", "wget", "ssh", "sshd", "rsync", "ping")
 """Programs that labs of one's own often start; those that are installed are added."""
 
@@ -57,20 +59,18 @@ def make(
     ours = files_of_labs(root.libraries)
     of_root = {name: entry for name, entry in root.files.items() if name not in ours}
     packages = packages_of(entry.content for entry in of_root.values())
+    terms = {package.name: _terms(package) for package in packages}
     files = {
         **{f"{ROOT}/{name}": entry for name, entry in of_root.items()},
         **{f"{KERNELS}/{name}": entry for name, entry in _of_kernels(kernels).items()},
-        **{f"{LICENCES}/{package.name}": _terms(package) for package in packages},
+        **{f"{LICENCES}/{name}": entry for name, entry in (terms | _common(terms)).items()},
     }
-    manifest = {
-        "schema": kit.SCHEMA,
-        "architecture": kit.ARCHITECTURE,
-        "programs": dict(versions),
-        "packages": {package.name: [package.version, package.source] for package in packages},
-        "kernels": {kernel.sha256: kernel.source for kernel in kernels},
-        "files": {name: _entry(entry) for name, entry in sorted(files.items())},
-    }
-    content = kit.as_bytes(manifest)
+    content = Manifest(
+        dict(versions),
+        {package.name: (package.version, package.source) for package in packages},
+        {kernel.sha256: kernel.source for kernel in kernels},
+        {name: _entry(entry) for name, entry in sorted(files.items())},
+    ).as_bytes()
     digest = kit.digest_of(content)
     where = private_folder(kit.KITS)
     with written_to(where), owned_folder(MAKING, where) as work:
@@ -133,6 +133,17 @@ def _terms(package: Package) -> File:
     return file(terms)
 
 
+def _common(terms: Mapping[str, File]) -> dict[str, File]:
+    """The licences that terms only name, and that of the kernels, by their paths in `licences`."""
+    named = {OF_KERNELS}
+    for entry in terms.values():
+        assert isinstance(entry.content, Path)
+        text = entry.content.read_text("utf-8", "replace")
+        named |= {name.rstrip(".") for name in NAMED_LICENCE.findall(text)}
+    paths = {name: COMMON / name for name in sorted(named)}
+    return {f"common/{name}": file(path) for name, path in paths.items() if path.is_file()}
+
+
 def _of_kernels(kernels: Sequence[Kernel]) -> dict[str, File]:
     """The files of kernels by their paths in a store."""
     files: dict[str, File] = {}
@@ -145,11 +156,11 @@ def _of_kernels(kernels: Sequence[Kernel]) -> dict[str, File]:
     return files
 
 
-def _entry(entry: File) -> list[Any]:
+def _entry(entry: File) -> Entry:
     """A file as the manifest has it: digest, mode and size in bytes."""
     content = entry.content
     size = len(content) if isinstance(content, bytes) else content.stat().st_size
-    return [entry.digest, "755" if entry.executable else "644", size]
+    return entry.digest, "755" if entry.executable else "644", size
 
 
 def _copy(entry: File, path: Path) -> None:

@@ -177,8 +177,8 @@ def _verified(kernel: Kernel) -> Kernel:
     """The kernel, if its program matches its digest; otherwise Damaged."""
     if not kernel.path.is_file() or digest_of(kernel.path) != kernel.sha256:
         raise Damaged(
-            f"{kernel.path} does not match its digest. Remove "
-            f"{kernel.folder} and run labs kernel build {kernel.source}"
+            f"{kernel.path} does not match its digest. Remove {kernel.folder}, and run labs kernel "
+            f"build {kernel.source}, or if it is of a kit, labs kit use FILE"
         )
     return kernel
 

@@ -266,7 +266,7 @@ def kit_in_use() -> Check:
         return Check("kit", False, str(error), "labs kit use none")
     if kit is None:
         return Check("kit", True, NO_KIT)
-    return Check("kit", True, f"{kit.digest[:12]}, with {len(kit.programs)} programs")
+    return Check("kit", True, f"{kit.digest[:12]}, with {len(kit.manifest.programs)} programs")
 
 
 def tools(names: Iterable[str]) -> Iterator[Check]:
