@@ -59,16 +59,15 @@ STARTED, ENDED = "execve(", "+++ exited with 0 +++"
 CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+)(?: (E[A-Z]+) .*)?$")
 DESCRIPTOR = re.compile(r"(?:AT_FDCWD|\d+), ")
 TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
-LIBRARY = re.compile(r"/lib[^/]*\.so(\.|$)")
 TWO_PATHS = ("rename", "renameat", "renameat2", "link", "linkat")
 ABSENT = ("ENOENT", "ENOTDIR")
-# The four folders of a guest, as its kernel names them.
-OF_THE_GUEST = re.compile(r"/proc/self/cwd/(guest|code|boot|run)(?:/(.*))?$")
+# The four folders of a guest, as its kernel names them; the loader names its C library from the
+# folder of the boot.
+OF_THE_GUEST = re.compile(r"(?:/proc/self/cwd/)?(guest|code|boot|run)(?:/(.*))?$")
 
 BOOT = r"/.+/labs-boot-[0-9a-f]+"
 STARTUP: Mapping[str, str] = {
     "/etc/ld.so.preload": "absent; tests.host_variants creates one",
-    "/etc/ld.so.cache": "where the C library is; tests.host_variants removes and replaces it",
     BOOT: "the boot's own folder, in which the kernel creates the guest's memory: a nameless file "
     "of zeros",
     rf"{BOOT}/\.uml(/.*)?": "created by the kernel for its process id, which nothing reads",
@@ -106,8 +105,6 @@ class Inputs:
 
     files: Mapping[str, frozenset[str]]
     folders: Mapping[str, frozenset[str]]
-    libraries: frozenset[str]
-    """The digests of the shared libraries, of which the kernel itself loads the C library."""
 
     @classmethod
     def of(cls, planned: Planned) -> Inputs:
@@ -122,7 +119,7 @@ class Inputs:
             for where, names in files.items()
         }
         folders["guest"] |= {above for name in FOLDERS for above in (name, *parents(name))}
-        return cls(files, folders, frozenset(planned.root.libraries.values()))
+        return cls(files, folders)
 
     def refuse(self, access: Access) -> bool:
         """Whether an access concerns no input of the run.
@@ -132,10 +129,7 @@ class Inputs:
         """
         found = OF_THE_GUEST.match(access.path)
         if not found:
-            return not (
-                any(re.fullmatch(known, access.path) for known in STARTUP)
-                or (LIBRARY.search(access.path) and self._is_library(Path(access.path)))
-            )
+            return not any(re.fullmatch(known, access.path) for known in STARTUP)
         where, name = found[1], found[2] or ""
         if where == "run" or access.error in ABSENT:
             return False
@@ -143,9 +137,6 @@ class Inputs:
         above, _, last = name.rpartition("/")
         compiled = last == "__pycache__" and above in folders
         return not (name in files | folders or compiled or source_of(name) in files)
-
-    def _is_library(self, path: Path) -> bool:
-        return path.is_file() and content_digest(path) in self.libraries
 
 
 def parents(name: str) -> Iterator[str]:
@@ -215,6 +206,8 @@ def test_inputs_refuse_what_is_no_input(tmp_path: Path) -> None:
         (f"{base}/guest/usr/lib/__pycache__/stray.cpython-311.pyc", None),
         (f"{base}/code/labs/read/lab.py", None),
         (f"{base}/other", nothing),
+        (str(libraries([python()])["libc.so.6"]), None),
+        ("other/lib/libc.so.6", None),
         (f"{base}/guest/etc/passwd/../../../../x", None),
     ):
         line = f'openat(AT_FDCWD, "{path}", O_RDONLY) = ' + (f"-1 {error} (x)" if error else "3")
@@ -225,7 +218,8 @@ def test_inputs_refuse_what_is_no_input(tmp_path: Path) -> None:
         (f"/{base}/guest/./usr/lib/libc.so.6", None),
         (f"{base}/code/labs/drive/__pycache__/bench.cpython-311.pyc", None),
         (f"{base}/code/labs/drive", None),
-        (str(libraries([python()])["libc.so.6"]), None),
+        ("guest/usr/lib/libc.so.6", None),
+        ("guest/usr/lib/tls/libc.so.6", nothing),
     ):
         line = f'access("{path}", R_OK) = ' + (f"-1 {error} (No such file)" if error else "0")
         (access,) = accesses([line])

@@ -56,7 +56,7 @@ def test_a_kit_gives_the_same_bytes_and_needs_no_program_of_the_machine(
     first = made_of.make(packed, tell=lambda line: None)
     assert made_of.make(None, tell=lambda line: None).digest == first.digest
     assert packed.stat().st_size < 40 << 20
-    assert set(first.packages) >= {"nginx", "iproute2", "tcpdump", "apache2-utils"}
+    assert set(first.manifest.packages) >= {"nginx", "iproute2", "tcpdump", "apache2-utils"}
 
     another_cache("user")
     monkeypatch.delenv("LABS_KERNELS")

@@ -35,6 +35,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "labs"
 
 
+def as_bytes(about: object) -> bytes:
+    return json.dumps(about, indent=1, sort_keys=True).encode() + b"\n"
+
+
 def manifest(**changed: Any) -> dict[str, Any]:
     """The manifest of a small kit."""
     files = {
@@ -55,7 +59,7 @@ def manifest(**changed: Any) -> dict[str, Any]:
 def written(path: Path, about: dict[str, Any], members: Members) -> Path:
     """A kit with this manifest and these files."""
     with tarfile.open(path, "w:xz") as packed:
-        for name, content in ({kit.MANIFEST: kit.as_bytes(about)} | members).items():
+        for name, content in ({kit.MANIFEST: as_bytes(about)} | members).items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
             packed.addfile(member, io.BytesIO(content))
@@ -69,7 +73,7 @@ def used(tmp_path: Path) -> Kit:
 def test_a_kit_is_used_by_its_digest(tmp_path: Path) -> None:
     assert kit.in_use() is None
     made = used(tmp_path)
-    assert made.digest == sha256(kit.as_bytes(manifest())).hexdigest()
+    assert made.digest == sha256(as_bytes(manifest())).hexdigest()
     assert kit.in_use() == made
     assert (made.folder / "root/usr/bin/nginx").stat().st_mode & 0o777 == 0o755
     assert {
@@ -84,11 +88,11 @@ def test_its_root_has_one_digest_whatever_a_run_starts(tmp_path: Path) -> None:
     root = made.root(["nginx"])
     assert root.as_inputs()["tools"] == made.root([]).as_inputs()["tools"]
     assert root.as_inputs()["libraries"] == {}
-    assert root.versions == made.programs
+    assert root.versions == made.manifest.programs
     assert root.files["usr/bin/nginx"].executable
     assert root.interpreter[-1] == made.folder / "root/usr/bin/python3"
-    assert made.has(["nginx"])
-    assert not made.has(["nginx", "nghttp"])
+    with pytest.raises(Missing):
+        made.root(["nginx", "nghttp"])
 
 
 def test_another_kernel_in_a_kit_leaves_the_root_as_it_is(tmp_path: Path) -> None:
@@ -114,8 +118,8 @@ def without(name: str) -> Callable[[], Members]:
     return lambda: {other: content for other, content in CONTENTS.items() if other != name}
 
 
-def entry(name: str) -> dict[str, Any]:
-    return {"files": {name: ["0" * 64, "644", 0]}}
+def entry(name: str, mode: object = "644", size: object = 0) -> dict[str, Any]:
+    return {"files": {name: [sha256(b"").hexdigest(), mode, size]}}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +133,15 @@ def entry(name: str) -> dict[str, Any]:
         pytest.param(entry("root/../../x"), lambda: {"root/../../x": b""}, id="outside the kit"),
         pytest.param(entry("/etc/passwd"), lambda: {"/etc/passwd": b""}, id="an absolute path"),
         pytest.param({"files": [1]}, lambda: CONTENTS, id="no list of files"),
+        pytest.param(entry("root/x", size=float("inf")), lambda: {"root/x": b""}, id="no size"),
+        pytest.param(entry("root/x", mode=644), lambda: {"root/x": b""}, id="no mode"),
+        pytest.param(entry("root/x", "4755"), lambda: {"root/x": b""}, id="a mode of root"),
+        pytest.param(entry("root"), lambda: {"root": b""}, id="a file in place of the root"),
+        pytest.param(entry("root/" + "x" * 300), lambda: CONTENTS, id="a long name"),
+        pytest.param({"programs": {}}, lambda: CONTENTS, id="no interpreter"),
+        pytest.param({"programs": None}, lambda: CONTENTS, id="no programs"),
+        pytest.param({"packages": {"nginx": 1}}, lambda: CONTENTS, id="no packages"),
+        pytest.param({"kernels": [1]}, lambda: CONTENTS, id="no kernels"),
     ],
 )
 def test_nothing_of_a_damaged_kit_is_used(
@@ -167,10 +180,10 @@ def test_other_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_kit_that_was_changed_in_the_cache_is_not_used(tmp_path: Path) -> None:
     made = used(tmp_path)
     about = json.loads((made.folder / kit.MANIFEST).read_bytes())
-    (made.folder / kit.MANIFEST).write_bytes(kit.as_bytes(about | {"programs": {}}))
+    (made.folder / kit.MANIFEST).write_bytes(as_bytes(about | {"programs": {}}))
     with pytest.raises(LabError, match="was changed"):
         kit.in_use()
-    assert used(tmp_path).programs["nginx"] == "nginx/1.22.1"
+    assert used(tmp_path).manifest.programs["nginx"] == "nginx/1.22.1"
 
 
 def test_a_changed_program_is_put_right_when_the_kit_is_used_again(tmp_path: Path) -> None:
@@ -180,15 +193,54 @@ def test_a_changed_program_is_put_right_when_the_kit_is_used_again(tmp_path: Pat
     assert (made.folder / "root/usr/bin/nginx").read_bytes() == CONTENTS["root/usr/bin/nginx"]
 
 
+def test_a_link_in_place_of_the_manifest_is_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "kit.tar.xz", "w:xz") as packed:
+        member = tarfile.TarInfo(kit.MANIFEST)
+        member.type, member.linkname = tarfile.SYMTYPE, "x"
+        packed.addfile(member)
+    with pytest.raises(Damaged):
+        kit.use(tmp_path / "kit.tar.xz")
+
+
+def test_what_unpacks_to_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "kit.tar.xz", manifest(), CONTENTS)
+    monkeypatch.setattr(kit, "MOST_BYTES", 1024)
+    with pytest.raises(Damaged):
+        kit.use(path)
+
+
+def test_the_digest_of_the_file_can_be_demanded(tmp_path: Path) -> None:
+    path = written(tmp_path / "kit.tar.xz", manifest(), CONTENTS)
+    with pytest.raises(Damaged):
+        kit.use(path, "0" * 64)
+    assert kit.use(path, sha256(path.read_bytes()).hexdigest()) == kit.in_use()
+
+
+def test_a_cache_that_others_may_write_to_is_told_in_a_line(tmp_path: Path, cache: Path) -> None:
+    used(tmp_path)
+    (cache / kit.KITS).chmod(0o777)
+    with pytest.raises(Damaged):
+        kit.in_use()
+
+
 def test_an_installed_kit_is_used_unless_another_was_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "site" / kit.PACKAGE
-    package.mkdir(parents=True)
-    written(package / kit.PACKED, manifest(), CONTENTS)
-    monkeypatch.syspath_prepend(package.parent)
-    chosen = kit.in_use()
-    assert chosen is not None
-    assert chosen.programs["nginx"] == "nginx/1.22.1"
+    installed = tmp_path / "tcp_lab_kit" / "kit.tar.xz"
+    installed.parent.mkdir()
+    monkeypatch.setattr(kit, "INSTALLED", installed)
+    written(installed, manifest(), CONTENTS)
+    first = kit.in_use()
+    assert first is not None
+    newer = manifest(kernels={"0" * 64: "6.1.193-1"})
+    written(installed, newer, CONTENTS)
+    second = kit.in_use()
+    assert second is not None
+    assert second.digest == sha256(as_bytes(newer)).hexdigest() != first.digest
     kit.choose(kit.NONE)
     assert kit.in_use() is None
+    installed.unlink()
+    kit.choose(first.digest)
+    assert kit.in_use() == first
