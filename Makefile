@@ -111,11 +111,11 @@ figure: ready           ## draw the figures in docs/ again from recorded runs (n
 	$(BIN)/python docs/draw.py
 
 answers: FOR = test
-answers: ready          ## the results of all recorded runs, written again to data/answers.jsonl.xz
+answers: ready          ## compute the results of all recorded runs (data/answers.jsonl.xz)
 	@$(BIN)/python -m tests.recorded_answers
 
 wheel: FOR = test
-wheel: ready            ## the package with the recorded runs, as dist/*.whl; KIT=1: and a kit as a second one
+wheel: ready            ## the package with the recorded runs, as dist/*.whl; KIT=1 adds a kit as a second wheel
 	@$(BIN)/python -m tests.recorded_answers --stale
 	@$(BIN)/python -m hatchling build -t wheel
 	@$(if $(KIT),$(BIN)/labs kit make --out setup/kit/kit.tar.xz)

@@ -138,8 +138,9 @@ class DaskEngine:
         client.subscribe_topic(self._name, self._on_line)
 
     def check(self) -> None:
-        """Look which workers are connected. Lost if the scheduler is: dask connects again, but has
-        forgotten the runs. Missing if every worker was left out before one performed a run."""
+        """Update the list of connected workers. Lost if the connection to the scheduler was: dask
+        reconnects, but no longer knows the runs. Missing if every worker was left out before any
+        of them performed a run."""
         client = self._client
         try:
             if client.status != "running" or client.scheduler_comm is not self._connection:

@@ -107,7 +107,7 @@ def _check_combination(args: argparse.Namespace, wanted: Mapping[str, Path]) -> 
     places = [*map(str, wanted.values()), *(STANDARD_OUTPUT for _ in printed)]
     if twice := next((place for place in places if places.count(place) > 1), ""):
         where = "standard output" if twice == STANDARD_OUTPUT else twice
-        raise BadInput(f"{where} is named for two outputs. Name a file of its own for each")
+        raise BadInput(f"{where} is named for two outputs. Name a separate file for each")
     for path in wanted.values():
         if str(path) != STANDARD_OUTPUT and path.exists() and not args.force:
             raise BadInput(f"{path} exists. Name another file, or replace it with --force")

@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     make = verbs.add_parser(
         "make",
         help="make a kit of this machine's programs and built kernels, and use it",
-        description="Every built kernel is included, the newest of each series. Programs come from "
-        "Debian's packages; the kit names their versions and sources.",
+        description="The newest built kernel of each series is included. Programs come from "
+        "Debian's packages; the kit lists their versions and sources.",
     )
     make.add_argument("--out", type=Path, metavar="FILE", help="also write it as a file (.tar.xz)")
     use = verbs.add_parser(

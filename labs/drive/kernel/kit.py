@@ -156,7 +156,7 @@ def _chosen() -> str:
 
 def read(digest: str) -> Kit:
     """The kit of this digest in the cache; Damaged if it is not there or was changed."""
-    again = "Use it again: labs kit use FILE, or do without: labs kit use none"
+    again = "Unpack it again: labs kit use FILE, or use no kit: labs kit use none"
     try:
         folder = private_folder(KITS, make=False) / digest
         content = (folder / MANIFEST).read_bytes()
@@ -289,7 +289,7 @@ def _write_files(packed: tarfile.TarFile, manifest: Manifest, into: Path, file: 
     wanted = dict(manifest.files)
     while member := packed.next():
         if member.name not in wanted or not member.isreg():
-            raise Damaged(f"{file} has {member.name!r}, which its manifest has not. {AGAIN}")
+            raise Damaged(f"{member.name!r} in {file} is not in its manifest. {AGAIN}")
         digest, mode, size = wanted.pop(member.name)
         opened = packed.extractfile(member) if member.size == size else None
         if opened is None or _write(opened, into / member.name, int(mode, 8)) != digest:
@@ -316,8 +316,8 @@ def _manifest(content: bytes, file: Path) -> Manifest:
         raise Damaged(f"the manifest of {file} cannot be read. {AGAIN}") from None
     if schema != SCHEMA:
         raise Damaged(
-            f"{file} was made for another version of labs: its form is {schema!r}, and this "
-            f"version reads form {SCHEMA}. Make it again: labs kit make"
+            f"{file} was made for another version of labs: its schema is {schema!r}. "
+            f"Allowed: {SCHEMA}. Make it again: labs kit make"
         )
     if architecture != ARCHITECTURE:
         raise Damaged(f"{file} is for {architecture!r}. A kit for {ARCHITECTURE} is needed")

@@ -108,8 +108,8 @@ def _owners(paths: Iterable[Path]) -> dict[Path, str]:
             owners[names[name]] = packages.split(", ")[0]
     if strangers := sorted(str(path) for path in set(paths) - owners.keys()):
         raise Missing(
-            f"{strangers[0]} comes from no package of Debian, so a kit cannot say what it is. "
-            "Install the package that has it"
+            f"{strangers[0]} belongs to no Debian package, so its version and licence are unknown. "
+            "Install the package that provides it"
         )
     return owners
 
@@ -129,7 +129,7 @@ def _terms(package: Package) -> File:
     """The file with the terms of a package; Missing if it was not installed with the package."""
     terms = DOCUMENTS / package.name.partition(":")[0] / "copyright"
     if not terms.is_file():
-        raise Missing(f"{terms} is not there. Install {package.name} with its documents")
+        raise Missing(f"{terms} does not exist. Reinstall {package.name} with its documentation")
     return file(terms)
 
 
