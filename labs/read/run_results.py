@@ -15,7 +15,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from labs.drive.record.seal import canonical, digest
-from labs.drive.record.sources import digest_of_code, of_this_python
+from labs.drive.record.sources import TRANSLATOR, digest_of_code, of_this_python
 from labs.drive.result_columns import Column, Note
 from labs.read import answers
 
@@ -129,4 +129,4 @@ def answer(values: Mapping[str, Any], notes: Iterable[Note]) -> str:
 @cache
 def code_of(lab: str) -> str:
     """The digest of all code that can change the results of a lab's runs."""
-    return digest_of_code(f"labs.experiments.{lab}.results", __name__)
+    return digest_of_code(f"labs.experiments.{lab}.results", __name__, TRANSLATOR)

@@ -21,6 +21,8 @@ from pathlib import Path
 from labs.drive.imports import imported, texts
 from labs.drive.record.kept_answers import PACKAGE, digest_of, kept
 
+TRANSLATOR = "labs.read.native.build"
+"""The module whose sources compile what computes results; no result imports it."""
 PARSER = digest_of("drive/record/sources.py", "drive/imports.py")
 NAMES_A_FILE = re.compile(rb"\.(?:py|c|json|toml)[\"']")
 DATA_FILE = re.compile(r"[\w*.-]+\.(?:json|toml)")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from labs.drive.record.sources import digest_of_code, of_this_python
+from labs.drive.record.sources import TRANSLATOR, digest_of_code, of_this_python
 from labs.drive.units import SECOND_NS, bytes_per_second
 from labs.read.native.objects import performed_as_c
 from labs.read.theory.bdp import HEADER_BYTES
@@ -20,7 +20,7 @@ from labs.read.theory.bulk_recovery import RecoveringSender
 from labs.read.theory.kernels import WRITES_SOONER, default_core_max_bytes
 from labs.read.theory.receiver import CONNECTS, TIMESTAMP_BYTES, Setup
 
-DIGEST = of_this_python(digest_of_code("labs.read.theory.bulk"))
+DIGEST = of_this_python(digest_of_code("labs.read.theory.bulk", TRANSLATOR))
 """Of the model as this process has imported it, whoever edits it later."""
 HTB_CBURST_BYTES = 1600
 """The bytes that the shaped class may send at once after a pause: htb's cburst, as tc sets it."""

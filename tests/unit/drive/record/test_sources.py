@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from labs.drive.record.kept_answers import PACKAGE
-from labs.drive.record.sources import digest_of_code, sources
+from labs.drive.record.sources import TRANSLATOR, digest_of_code, sources
 
 BUFFERS = "labs.experiments.buffers.results"
 
@@ -45,11 +45,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_edit_changes_the_digest_of_what_it_computes(
     package: Path, edited: str, changes: bool
 ) -> None:
-    before, file = digest_of_code(BUFFERS, package=package), package / edited
+    modules = (BUFFERS, TRANSLATOR)
+    before, file = digest_of_code(*modules, package=package), package / edited
     content = file.read_bytes()
     file.write_bytes(content + b"\n# edited\n")
     try:
-        assert (digest_of_code(BUFFERS, package=package) != before) == changes
+        assert (digest_of_code(*modules, package=package) != before) == changes
     finally:
         file.write_bytes(content)
 
