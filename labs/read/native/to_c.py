@@ -405,8 +405,10 @@ class Translation:
             case ast.BoolOp():
                 return self.either(node)
             case ast.IfExp(test, body, otherwise):
-                kind, text = self.typed(body)
-                return kind, f"({self.truth(test)} ? {text} : {self.value(otherwise)})"
+                (kind, text), (other, other_text) = self.typed(body), self.typed(otherwise)
+                if kind != other:
+                    raise self.refused(node)
+                return kind, f"({self.truth(test)} ? {text} : {other_text})"
             case ast.Compare(first, operators, others):
                 return INT, self.comparisons(first, operators, others)
             case ast.Tuple(values):
@@ -582,7 +584,10 @@ class Translation:
         given: dict[str | None, ast.expr] = {
             keyword.arg: keyword.value for keyword in node.keywords
         }
-        given |= dict(zip((parameter.name for parameter in parameters), node.args, strict=False))
+        names = [parameter.name for parameter in parameters]
+        given |= dict(zip(names, node.args, strict=False))
+        if len(node.args) > len(names) or not given.keys() <= set(names):
+            raise self.refused(node)
         return [
             self.value(given.get(parameter.name, ast.Constant(parameter.default)))
             for parameter in parameters

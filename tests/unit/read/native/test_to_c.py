@@ -115,6 +115,18 @@ def with_a_slice(data: Bytes) -> int:
     return len(data[1:2])  # type: ignore[arg-type]
 
 
+def with_two_kinds(value: int) -> int:
+    return int((1 if value else 2.5) > 1)
+
+
+def with_an_argument_too_many(data: Bytes) -> int:
+    return outside(data, 1, 2)  # type: ignore[call-arg]
+
+
+def with_an_unknown_argument(data: Bytes) -> int:
+    return outside(data, 1, other=2)  # type: ignore[call-arg]
+
+
 def with_an_unknown_type(value: list[int]) -> int:
     return len(value)
 
@@ -173,7 +185,16 @@ def test_rare_function_is_not_made_part_of_its_callers() -> None:
     assert "RARE static int64_t" not in text
 
 
-@pytest.mark.parametrize("function", [with_a_list, with_a_slice])
+@pytest.mark.parametrize(
+    "function",
+    [
+        with_a_list,
+        with_a_slice,
+        with_two_kinds,
+        with_an_argument_too_many,
+        with_an_unknown_argument,
+    ],
+)
 def test_another_construct_is_refused(function: Any) -> None:
     with pytest.raises(TypeError, match="is not restricted"):
         passes([function])
