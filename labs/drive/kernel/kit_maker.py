@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tarfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,14 +99,15 @@ def packages_of(contents: Iterable[object]) -> tuple[Package, ...]:
 
 def _owners(paths: Iterable[Path]) -> dict[Path, str]:
     """The package of each file. A package may have it by its name before /bin became a link."""
-    names = {str(path): path for path in paths}
-    names |= {str(path.resolve()): path for path in paths}
-    names |= {name.removeprefix("/usr"): path for name, path in names.items()}
+    named: dict[str, set[Path]] = defaultdict(set)
+    for path in paths:
+        for name in (str(path), str(path.resolve())):
+            named[name].add(path)
+            named[name.removeprefix("/usr")].add(path)
     owners: dict[Path, str] = {}
-    for line in _dpkg(("dpkg-query", "--search", *sorted(names)), may_fail=True).splitlines():
+    for line in _dpkg(("dpkg-query", "--search", *sorted(named)), may_fail=True).splitlines():
         packages, _, name = line.rpartition(": ")
-        if name in names:
-            owners[names[name]] = packages.split(", ")[0]
+        owners |= dict.fromkeys(named.get(name, ()), packages.split(", ")[0])
     if strangers := sorted(str(path) for path in set(paths) - owners.keys()):
         raise Missing(
             f"{strangers[0]} belongs to no Debian package, so its version and licence are unknown. "
