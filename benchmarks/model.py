@@ -31,9 +31,6 @@ from benchmarks.model_chart import errors
 from benchmarks.model_errors import GOAL_WORST_PCT, Compared, describe, error_pct, missed
 from benchmarks.points import AUTOMATIC_BYTES, CLIENTS, NAMES, QUEUE_PACKETS, Point, read
 from labs.catalog import find
-from labs.drive.condition import Condition, as_settings
-from labs.drive.testbed.link import Link
-from labs.drive.units import KIB, bytes_carried
 from labs.errors import BadInput, LabError, RunFailed
 from labs.experiments.buffers.conditions import CORE, RMEM, WMEM
 from labs.experiments.buffers.results import of_client
@@ -41,6 +38,9 @@ from labs.experiments.buffers.settings import WGET
 from labs.experiments.buffers.settings import Settings as Downloads
 from labs.experiments.sweeps.conditions import PORT, condition
 from labs.experiments.sweeps.settings import Settings
+from labs.guest.condition import Condition, as_settings
+from labs.guest.testbed.link import Link
+from labs.guest.units import KIB, bytes_carried
 from labs.launch.launch import run
 from labs.launch.progress import Bar
 from labs.read.readings.arrivals import arrivals

@@ -12,7 +12,7 @@ from plotly.graph_objects import Box, Scatter
 from plotly.subplots import make_subplots
 
 from benchmarks.model_errors import Compared
-from labs.drive.units import MB
+from labs.guest.units import MB
 from labs.read.figures.style import (
     BLACK,
     BLUE,

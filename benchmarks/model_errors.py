@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import median, quantiles
 
 from benchmarks.points import LARGE_WRITE_BYTES, QUEUE_PACKETS, Point
-from labs.drive.units import MB
+from labs.guest.units import MB
 
 GOAL_MEDIAN_PCT, GOAL_95_PCT, GOAL_WORST_PCT, GOAL_SILENT = 0.5, 2.0, 5.0, 3
 """The goal for a set of 104 points: the median error, that of 95 % of the points, the largest, and

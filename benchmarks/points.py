@@ -27,9 +27,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_type_hints
 
-from labs.drive.testbed.link import FRAME_BYTES
-from labs.drive.units import KIB, MB, MIB, bytes_carried
 from labs.experiments.buffers.settings import DISCARD, WGET
+from labs.guest.testbed.link import FRAME_BYTES
+from labs.guest.units import KIB, MB, MIB, bytes_carried
 
 FOLDER = Path(__file__).resolve().parent
 SETS = {

@@ -119,10 +119,10 @@ def download(client: str, repeats: int, **given: object) -> dict[str, object]:
 
 
 FLOWS = '''"""Flows over a FIFO of one BDP."""
-from labs.drive.flows import Flow, Traffic
+from labs.guest.flows import Flow, Traffic
 from labs.drive.parameters import LabParameters as Parameters
-from labs.drive.testbed.path import Direction, NetworkPath
-from labs.drive.traffic import lines, measure, tools
+from labs.guest.testbed.path import Direction, NetworkPath
+from labs.guest.traffic import lines, measure, tools
 
 def conditions(p):
     path = NetworkPath(Direction({rate_mbit}, 20), Direction(delay_ms=20))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from labs.drive.testbed.link import FRAME_BYTES, MSS_BYTES
+from labs.guest.testbed.link import FRAME_BYTES, MSS_BYTES
 from labs.read.readings import bbr_phases, bottleneck
 from labs.read.readings.bbr_phases import CRUISE, DOWN, DRAIN, PROBE_BW, PROBE_RTT, STARTUP, UP
 from labs.read.readings.flows import traffic_of

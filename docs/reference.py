@@ -14,8 +14,9 @@ from pathlib import Path
 if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from labs.drive.execution import ALWAYS, RECORDED_SYSCTLS
-from labs.drive.flows import (
+from labs.drive.kernel.build import congestion_controls
+from labs.guest.execution import ALWAYS, RECORDED_SYSCTLS
+from labs.guest.flows import (
     FIRST_PORT,
     MOST_FLOWS,
     REQUEST_PORT,
@@ -24,9 +25,8 @@ from labs.drive.flows import (
     Requests,
     Traffic,
 )
-from labs.drive.kernel.build import congestion_controls
-from labs.drive.testbed.link import DIRECT, ROUTED, Layout, Link
-from labs.drive.testbed.path import (
+from labs.guest.testbed.link import DIRECT, ROUTED, Layout, Link
+from labs.guest.testbed.path import (
     FIFO,
     MARKING,
     QUEUES,
@@ -36,12 +36,12 @@ from labs.drive.testbed.path import (
     NetworkPath,
     Queue,
 )
-from labs.drive.testbed.process import PACKAGES
+from labs.guest.testbed.process import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference.md"
 FRAGMENT = ROOT / "labs" / "drive" / "kernel" / "fragment.config"
-PROGRAMS = ROOT / "labs" / "drive" / "programs"
+PROGRAMS = ROOT / "labs" / "guest" / "programs"
 SCHEDULER = re.compile(r"^CONFIG_NET_SCH_(\w+)=y$", re.MULTILINE)
 ALWAYS_BUILT = ("bfifo", "pfifo", "pfifo_fast")
 

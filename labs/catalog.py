@@ -33,18 +33,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from labs.drive.condition import Group
 from labs.drive.imports import imported
 from labs.drive.parameters.declare import SIZES, LabParameters, declared, nearest, shown, unknown
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput, LabError
+from labs.guest.condition import Group
 from labs.read.lab import Lab, checked_columns, last_line, wrong_conditions
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 PACKAGE = "labs.experiments"
 NAMED = ("Parameters", "conditions", "measure", "Results")
 FOLDER = ("conditions.py", "experiment.py", "results.py")
-ON_TESTBED = ("labs.drive.", "labs.errors.")
+ON_TESTBED = ("labs.guest.", "labs.drive.", "labs.errors.")
 """What a run can load on its testbed, besides the standard library."""
 
 LABS = tuple(sorted(path.parent.name for path in EXPERIMENTS.glob("*/conditions.py")))
@@ -225,7 +225,7 @@ def _check_front(module: ModuleType, names: tuple[str, ...]) -> None:
     if not isinstance(parts.get("MARGIN"), Margin | None):
         raise BadInput("MARGIN must be a Margin of labs.drive.result_columns")
     if not (isinstance(groups, tuple) and all(isinstance(group, Group) for group in groups)):
-        raise BadInput("GROUPS must be a tuple of Group, of labs.drive.condition")
+        raise BadInput("GROUPS must be a tuple of Group, of labs.guest.condition")
     counts = Counter(group.name for group in groups)
     if twice := [name for name, count in counts.items() if count > 1]:
         raise BadInput(f"GROUPS declares {', '.join(twice)} twice. Remove one")
@@ -285,7 +285,7 @@ def _check_guest(path: Path, package: str = "") -> None:
             elif top not in sys.stdlib_module_names and not f"{name}.".startswith(ON_TESTBED):
                 raise BadInput(
                     f"{file}: it imports {name}, which a run cannot load on its testbed. "
-                    "Allowed: the standard library, labs.drive and labs.errors. Import it in "
+                    "Allowed: the standard library, labs.guest and labs.errors. Import it in "
                     "the function that needs it, or under TYPE_CHECKING"
                 )
 

@@ -392,9 +392,9 @@ INPUTS = (
         expected=OTHER_KEY,
         inputs=("kernel.digest",),
     ),
-    other_input("other code of the testbed", "{code}/labs/drive/bench.py", "code", layer="{code}"),
+    other_input("other code of the testbed", "{code}/labs/guest/bench.py", "code", layer="{code}"),
     other_input(
-        "another first process", "{code}/labs/drive/programs/init.py", "guest", layer="{code}"
+        "another first process", "{code}/labs/guest/programs/init.py", "guest", layer="{code}"
     ),
     other_input(
         "another experiment",

@@ -13,12 +13,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from labs.drive.bench import Bench
-from labs.drive.condition import Condition
-from labs.drive.testbed.link import Link
 from labs.drive.testbed.vagrant import Vagrant
 from labs.drive.testbed.vagrant_up import machines_folder, reach, states
 from labs.errors import LabError
+from labs.guest.bench import Bench
+from labs.guest.condition import Condition
+from labs.guest.testbed.link import Link
 
 SETTINGS = "/etc/labs/link.conf"
 UNITS = {"RATE": "mbit", "DELAY": "ms", "PORT": ""}

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from labs.drive.bench import Bench
-from labs.drive.condition import Condition
-from labs.drive.flows import Flow, Traffic, traffic_from_json
-from labs.drive.laid_path import batch, check_direction, laid
 from labs.drive.parameters import LabParameters
 from labs.drive.result_columns import part
-from labs.drive.testbed.path import Change, Direction, NetworkPath, Queue
-from labs.drive.testbed.path_lines import QUEUE, SHAPED, places_of_router
-from labs.drive.traffic import lines, perform, tools
+from labs.guest.bench import Bench
+from labs.guest.condition import Condition
+from labs.guest.flows import Flow, Traffic, traffic_from_json
+from labs.guest.laid_path import batch, check_direction, laid
+from labs.guest.testbed.path import Change, Direction, NetworkPath, Queue
+from labs.guest.testbed.path_lines import QUEUE, SHAPED, places_of_router
+from labs.guest.traffic import lines, perform, tools
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run
@@ -69,7 +69,7 @@ def traffics() -> Iterator[tuple[str, NetworkPath, float, Flow]]:
 
 
 def measure(bench: Bench, condition: Condition) -> None:
-    """As `labs.drive.traffic.measure`, with the line of AT_THE_ROUTER after the check."""
+    """As `labs.guest.traffic.measure`, with the line of AT_THE_ROUTER after the check."""
     traffic = traffic_from_json(condition.plan)
     with laid(bench, traffic) as sides:
         reports = {side.name: check_direction(bench, side).as_json() for side in sides}

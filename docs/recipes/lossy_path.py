@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labs.drive.bench import Bench
-from labs.drive.condition import Condition, as_settings, read_settings
-from labs.drive.download import fetch_and_discard, serve_file
 from labs.drive.parameters import LabParameters, parameter
 from labs.drive.result_columns import column
-from labs.drive.testbed.link import Link, queue_packets
-from labs.drive.units import MIB
+from labs.guest.bench import Bench
+from labs.guest.condition import Condition, as_settings, read_settings
+from labs.guest.download import fetch_and_discard, serve_file
+from labs.guest.testbed.link import Link, queue_packets
+from labs.guest.units import MIB
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labs.drive.condition import Condition
-from labs.drive.flows import Flow, Requests, Traffic
 from labs.drive.parameters import LabParameters
 from labs.drive.result_columns import part
-from labs.drive.testbed.path import Change, Direction, NetworkPath, Queue
-from labs.drive.traffic import lines, measure, tools
-from labs.drive.units import MIB
+from labs.guest.condition import Condition
+from labs.guest.flows import Flow, Requests, Traffic
+from labs.guest.testbed.path import Change, Direction, NetworkPath, Queue
+from labs.guest.traffic import lines, measure, tools
+from labs.guest.units import MIB
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run

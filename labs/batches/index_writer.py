@@ -211,7 +211,7 @@ def typed(column: IndexColumn, value: Any) -> Scalar | None:
 def reading_digest(lab: Lab) -> str:
     """The SHA-256 of the code that computes a lab's results from a run."""
     of_lab = PACKAGE / "experiments" / lab.name
-    folders = [PACKAGE / "drive", PACKAGE / "read", of_lab]
+    folders = [*(PACKAGE / room for room in ("guest", "drive", "read")), of_lab]
     files = [file for folder in folders for file in sorted(folder.rglob("*.*"))]
     files = [file for file in files if file.suffix in (".py", ".toml", ".json")]
     files += [PACKAGE / "errors.py"] + ([lab.source] if lab.source else [])

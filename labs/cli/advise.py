@@ -20,9 +20,9 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from labs.drive.kernel.versions import DEFAULT
-from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import GIB, KIB, MIB
 from labs.errors import BadInput
+from labs.guest.testbed.link import MSS_BYTES
+from labs.guest.units import GIB, KIB, MIB
 
 if TYPE_CHECKING:
     from labs.read.theory.advice import Advice, Reached

@@ -253,7 +253,7 @@ def _prospect_as_json(
 
 def _describe_prospect(preview: dict[str, Any]) -> str:
     from labs.drive.parameters.declare import plain
-    from labs.drive.units import MIB
+    from labs.guest.units import MIB
 
     excluded = f", without {preview['excluded']} excluded ones" if preview["excluded"] else ""
     lines = [f"{preview['of']}: {counted(preview['points'], 'point')}{excluded}"]

@@ -17,7 +17,7 @@ from labs.errors import BadInput, LabError
 from labs.launch import slots
 
 if TYPE_CHECKING:
-    from labs.drive.condition import Condition
+    from labs.guest.condition import Condition
     from labs.read.lab import Lab
 
 MISSING = 3

@@ -1,17 +1,17 @@
 """Two flows that share a link, with concurrent small requests.
 
-`labs run ./new_flows.py` runs them on the hosts; labs/drive/flows.py has all that can be set.
+`labs run ./new_flows.py` runs them on the hosts; labs/guest/flows.py has all that can be set.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labs.drive.condition import Condition
-from labs.drive.flows import Flow, Requests, Traffic
 from labs.drive.parameters import LabParameters, parameter
 from labs.drive.result_columns import part
-from labs.drive.testbed.path import Direction, NetworkPath, Queue
-from labs.drive.traffic import lines, measure, tools
+from labs.guest.condition import Condition
+from labs.guest.flows import Flow, Requests, Traffic
+from labs.guest.testbed.path import Direction, NetworkPath, Queue
+from labs.guest.traffic import lines, measure, tools
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run

@@ -1,17 +1,17 @@
 """The time to transfer a file over links with the same rate and different delays.
 
-`labs run ./new_lab.py` runs `measure` on the hosts: import the standard library and labs.drive.
+`labs run ./new_lab.py` runs `measure` on the hosts: import the standard library and labs.guest.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labs.drive.bench import Bench
-from labs.drive.condition import Condition, as_settings, read_settings
-from labs.drive.download import fetch_and_discard, serve_file
 from labs.drive.parameters import LabParameters, parameter
 from labs.drive.result_columns import column
-from labs.drive.testbed.link import Link
+from labs.guest.bench import Bench
+from labs.guest.condition import Condition, as_settings, read_settings
+from labs.guest.download import fetch_and_discard, serve_file
+from labs.guest.testbed.link import Link
 
 if TYPE_CHECKING:
     from labs.read.runs.run import Run

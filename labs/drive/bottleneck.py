@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from labs.drive.condition import Condition
 from labs.drive.condition_table import Row, select
-from labs.drive.flows import Flow, Requests, Traffic
 from labs.drive.parameters.declare import LabParameters, parameter
-from labs.drive.testbed.path import Direction, NetworkPath, Queue
+from labs.guest.condition import Condition
+from labs.guest.flows import Flow, Requests, Traffic
+from labs.guest.testbed.path import Direction, NetworkPath, Queue
 
 FIFO, UNSHAPED = Queue(bdp=1.0), Direction()
 rate = partial(parameter, unit="Mbit/s", low=1, high=1000)

@@ -18,9 +18,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from labs.drive.condition import Condition, Group, Setting, Sysctls, as_settings
 from labs.drive.parameters.declare import LabParameters
-from labs.drive.testbed.link import Link
+from labs.guest.condition import Condition, Group, Setting, Sysctls, as_settings
+from labs.guest.testbed.link import Link
 
 S = TypeVar("S")
 V = TypeVar("V")

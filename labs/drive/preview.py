@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from labs.drive.condition import Condition
-from labs.drive.execution import ALWAYS
-from labs.drive.outcome import Command
-from labs.drive.testbed.link import DEVICE as DEVICE_OF_NAMESPACES
-from labs.drive.testbed.link import Argv, Link, addressing, layout, linking, wiring
+from labs.guest.condition import Condition
+from labs.guest.execution import ALWAYS
+from labs.guest.outcome import Command
+from labs.guest.testbed.link import DEVICE as DEVICE_OF_NAMESPACES
+from labs.guest.testbed.link import Argv, Link, addressing, layout, linking, wiring
 
 
 def preview(

@@ -1,6 +1,6 @@
 """Audit the machines of a testbed: read what they are set to.
 
-This is done outside the runs, so the program that reads, `labs/drive/programs/audit.py`, is no part
+This is done outside the runs, so the program that reads, `labs/drive/machine_audit.py`, is no part
 of their code.
 """
 
@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.drive.host_load import HERE
-from labs.drive.programs import audit
+from labs.drive import machine_audit as audit
 from labs.errors import RunFailed
+from labs.guest.host_load import HERE
 
 if TYPE_CHECKING:
     from labs.drive.testbed.vagrant import Machine

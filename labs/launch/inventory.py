@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from labs.drive.kernel.boot import PATH
 from labs.drive.kernel.guest_root import libraries
 from labs.drive.kernel.kept_copy import content_digest
-from labs.drive.testbed.contract import Host
-from labs.drive.testbed.process import PACKAGES
 from labs.errors import Missing
+from labs.guest.testbed.contract import Host
+from labs.guest.testbed.process import PACKAGES
 
 # Programs that any run may start, whatever its experiment: for the hosts, the link, the samplers,
 # and the files that are served.

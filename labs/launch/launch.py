@@ -21,8 +21,8 @@ from labs.drive.record import study_file as studies
 from labs.drive.record.disk import abandoned
 from labs.drive.record.run_folder import clear_stale
 from labs.drive.testbed.diagnosis import process_limits
-from labs.drive.units import MIB
 from labs.errors import LabError, Missing, RunFailed
+from labs.guest.units import MIB
 from labs.launch import audit, slots
 from labs.launch import code_digest as code
 from labs.launch.engine import Engine, Job, Lost, Threads, failed_run

@@ -12,16 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from labs.drive import guest
-from labs.drive.guest import FAILURE, INPUTS
 from labs.drive.kernel.boot import AUTO, EITHER, PATH, PTRACE, boot
 from labs.drive.kernel.guest_root import kept_root
 from labs.drive.kernel.kept_copy import check, content_digest
-from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.drive.record.disk import OwnedPath, written_to
 from labs.drive.record.run_folder import Staging
 from labs.drive.record.stored_files import read_json
+from labs.drive.testbeds import TESTBEDS, VIRTUAL
 from labs.errors import BRANCHES, BadInput, Damaged, LabError, RunFailed
+from labs.guest import entry as guest
+from labs.guest.entry import FAILURE, INPUTS
+from labs.guest.programs.init import INSIDE_CODE, PYTHON
 from labs.launch import audit, inventory, locks, slots
 from labs.launch import code_digest as code
 from labs.launch.plan import Planned
@@ -138,7 +139,7 @@ def make(
                     root=root.folder,
                     staging=staging.folder,
                     code=copied.folder,
-                    argv=guest.argv(Path(PYTHON), INSIDE_CODE, "virtual", experiment),
+                    argv=guest.argv(Path(PYTHON), INSIDE_CODE, VIRTUAL.module, experiment),
                     memory_mib=planned.inputs["memory_mib"],
                     seed=planned.inputs["seed"],
                     cpu=cpu,
@@ -149,7 +150,10 @@ def make(
             else:
                 _here(
                     guest.argv(
-                        interpreter, str(copied.folder), planned.inputs["testbed"], experiment
+                        interpreter,
+                        str(copied.folder),
+                        TESTBEDS[planned.inputs["testbed"]].module,
+                        experiment,
                     ),
                     staging.folder,
                     on_line,

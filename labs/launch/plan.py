@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labs.drive.condition import Condition, from_json, seed_of
 from labs.drive.kernel import kit
 from labs.drive.kernel.guest_root import GuestRoot, guest_root
 from labs.drive.kernel.memory_size import guest_memory_mib
@@ -21,6 +20,7 @@ from labs.drive.record.seal import key
 from labs.drive.record.stored_files import AGAIN, VERSION
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
 from labs.errors import Damaged, Missing
+from labs.guest.condition import Condition, from_json, seed_of
 from labs.launch import code_digest as code
 from labs.launch import inventory
 from labs.launch.inventory import Inventory

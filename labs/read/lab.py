@@ -15,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from labs.drive.condition import Condition, Group
 from labs.drive.parameters.declare import LabParameters, did_you_mean
 from labs.drive.record.stored_files import AGAIN
 from labs.drive.result_columns import Column, Margin, columns_of
 from labs.errors import BadInput, Damaged, LabError
+from labs.guest.condition import Condition, Group
 from labs.read.run_results import Computation, Found, kept_results
 from labs.read.runs.raw_files import UNEXPECTED
 

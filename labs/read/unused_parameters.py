@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
 
-from labs.drive.condition import Condition
 from labs.drive.parameters.axes import Axes
 from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain
 from labs.drive.record.seal import canonical
-from labs.drive.testbed.link import Link
 from labs.errors import LabError
+from labs.guest.condition import Condition
+from labs.guest.testbed.link import Link
 from labs.read.display.provenance import asked
 from labs.read.lab import Lab
 

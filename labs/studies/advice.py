@@ -10,13 +10,13 @@ from typing import Any
 from plotly.graph_objects import Figure
 
 from labs.catalog import find
-from labs.drive.condition import Condition, as_settings
 from labs.drive.kernel.versions import DEFAULT
-from labs.drive.testbed.link import MSS_BYTES, Link
-from labs.drive.units import MIB
 from labs.errors import RunFailed
 from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS
 from labs.experiments.sweeps.settings import Settings
+from labs.guest.condition import Condition, as_settings
+from labs.guest.testbed.link import MSS_BYTES, Link
+from labs.guest.units import MIB
 from labs.launch.launch import run as perform
 from labs.launch.progress import Bar
 from labs.read.display.advice import describe, describe_sizes, to_paste

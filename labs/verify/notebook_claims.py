@@ -17,9 +17,9 @@ from itertools import islice
 from typing import Any
 
 from labs.catalog import LABS, find
-from labs.drive.condition import seed_of
 from labs.drive.parameters.declare import check, declared
 from labs.errors import BadInput, LabError
+from labs.guest.condition import seed_of
 from labs.publish.output_html import plain_text
 from labs.publish.page_parameters import CHECK, checked_lab
 from labs.read.display.format import few, notebook_cell

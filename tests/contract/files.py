@@ -6,8 +6,8 @@ import hashlib
 import tempfile
 from pathlib import Path
 
-from labs.drive.testbed.contract import Testbed
 from labs.errors import RunFailed
+from labs.guest.testbed.contract import Testbed
 from tests.contract.setting import equal, path, refused
 
 LARGE = hashlib.sha512(b"a block that does not compress").digest() * (20_000_000 // 64)

@@ -11,10 +11,10 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from labs.drive.testbed import process
-from labs.drive.testbed.link import Link
-from labs.drive.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
 from labs.drive.testbed.vagrant import Machine, Machines
+from labs.guest.testbed import process
+from labs.guest.testbed.link import Link
+from labs.guest.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
 from tests.contract import CHECKS, NotApplicable, Setting, run
 
 RESULTS = "checks.jsonl"
@@ -40,7 +40,7 @@ def programs() -> list[str]:
 @contextlib.contextmanager
 def namespaces() -> Iterator[Setting]:
     yield Setting(
-        open=lambda link: Namespaces(link, own_kernel=True),
+        open=lambda link: Namespaces(link),
         left=lambda folders: files() + programs(),
         virtual_time=True,
     )
@@ -55,7 +55,7 @@ def ssh() -> Iterator[Setting]:
     root.mkdir()
     process.run(("ip", "link", "set", "dev", "lo", "up"), stdin=b"", timeout_s=60)
     with contextlib.ExitStack() as stack:
-        ground = stack.enter_context(Namespaces(Link(), own_kernel=True))
+        ground = stack.enter_context(Namespaces(Link()))
         ground.server.set_sysctl(ALLOWED, ground.server.sysctl(AVAILABLE))  # as on a machine
         server, client = (
             Machine(

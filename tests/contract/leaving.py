@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from labs.drive.testbed.contract import Testbed
-from labs.drive.testbed.link import Link
 from labs.errors import RunFailed
+from labs.guest.testbed.contract import Testbed
+from labs.guest.testbed.link import Link
 from tests.contract.setting import Setting, await_text, equal, lives, path, refused
 
 STUBBORN = 'trap "" TERM; sh -c "echo \\$\\$ $$; sleep 1000; true" & wait; sleep 1000; true'

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from labs.drive.bench import MACHINES, train_of_machines
-from labs.drive.testbed.contract import Testbed
-from labs.drive.testbed.link import Link
 from labs.errors import BadInput
+from labs.guest.bench import MACHINES, train_of_machines
+from labs.guest.testbed.contract import Testbed
+from labs.guest.testbed.link import Link
 from tests.contract.setting import NotApplicable, Setting, await_text, equal, path, refused
 
-PROBE = Path(__file__).parents[2] / "labs" / "drive" / "programs" / "probe.py"
+PROBE = Path(__file__).parents[2] / "labs" / "guest" / "programs" / "probe.py"
 PORT, OTHER_PORT = 8080, 8081
 PACKETS = 60
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
-from labs.drive.testbed.contract import Testbed
 from labs.errors import Missing, RunFailed
+from labs.guest.testbed.contract import Testbed
 from tests.contract.setting import Setting, await_text, equal, lives, path, refused
 
 ODD_WORDS = (

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from labs.drive.testbed.contract import Host, Testbed
-from labs.drive.testbed.link import Link
 from labs.errors import RunFailed
+from labs.guest.testbed.contract import Host, Testbed
+from labs.guest.testbed.link import Link
 
 Check = Callable[..., None]
 READY_S = 60.0

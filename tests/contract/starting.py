@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from labs.drive.testbed.contract import Testbed
 from labs.errors import Missing, RunFailed
+from labs.guest.testbed.contract import Testbed
 from tests.contract.running import ODD_WORDS
 from tests.contract.setting import await_text, equal, lives, path, refused
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from labs.drive.testbed.contract import Testbed
 from labs.errors import Missing, RunFailed
+from labs.guest.testbed.contract import Testbed
 from tests.contract.setting import NotApplicable, Setting, equal, refused
 
 RMEM = "net.ipv4.tcp_rmem"

@@ -6,11 +6,11 @@ import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from labs.drive.bench import SAMPLER_FILES, Bench
-from labs.drive.condition import Condition
-from labs.drive.testbed.contract import Testbed
-from labs.drive.testbed.link import Link
 from labs.errors import RunFailed
+from labs.guest.bench import SAMPLER_FILES, Bench
+from labs.guest.condition import Condition
+from labs.guest.testbed.contract import Testbed
+from labs.guest.testbed.link import Link
 from tests.contract.setting import equal, refused
 
 PORT = 8080

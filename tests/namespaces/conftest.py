@@ -13,9 +13,10 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from labs.drive.testbed import ssh
-from labs.drive.testbed.link import Link
-from labs.drive.testbed.namespaces import ALLOWED, AVAILABLE, Namespaces
+from labs.drive.testbed.namespaces import OnThisMachine
 from labs.drive.testbed.vagrant import Machine
+from labs.guest.testbed.link import Link
+from labs.guest.testbed.namespaces import ALLOWED, AVAILABLE
 from tests.sshd import Sshd, no_sshd, sshd
 
 
@@ -44,7 +45,7 @@ def daemons(
         pytest.skip(reason)
     root = tmp_path_factory.mktemp("ssh")
     with contextlib.ExitStack() as stack:
-        ground = stack.enter_context(Namespaces(Link(), own_kernel=False))
+        ground = stack.enter_context(OnThisMachine(Link()))
         ground.server.set_sysctl(ALLOWED, ground.server.sysctl(AVAILABLE))  # as on a machine
         found = {}
         for name, host in ground.hosts().items():

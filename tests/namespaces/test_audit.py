@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from labs.drive.programs import audit as program
+from labs.drive import machine_audit as program
 from labs.drive.testbed.vagrant import Machine
 from labs.launch.audit import over_ssh
 from labs.read.audit.differences import Difference, differences

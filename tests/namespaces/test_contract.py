@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.testbed.namespaces import Namespaces
+from labs.drive.testbed.namespaces import OnThisMachine
 from tests.conftest import no_qdisc
 from tests.contract import CHECKS, NotApplicable, Setting, run
 
@@ -32,9 +32,7 @@ def left(folders: set[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def setting() -> Setting:
-    return Setting(
-        open=lambda link: Namespaces(link, own_kernel=False), left=left, missing=missing_here()
-    )
+    return Setting(open=lambda link: OnThisMachine(link), left=left, missing=missing_here())
 
 
 @pytest.mark.parametrize("name", CHECKS)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.bench import Bench
-from labs.drive.condition import Condition
-from labs.drive.flows import FIRST_PORT, Flow, Requests, Traffic
-from labs.drive.testbed.contract import Testbed
-from labs.drive.testbed.namespaces import Namespaces
-from labs.drive.testbed.path import QUEUES, Direction, NetworkPath, Queue
+from labs.drive.testbed.namespaces import OnThisMachine
 from labs.drive.testbed.vagrant import Machine, Machines
-from labs.drive.traffic import measure
 from labs.errors import BadInput, Missing, RunFailed
+from labs.guest.bench import Bench
+from labs.guest.condition import Condition
+from labs.guest.flows import FIRST_PORT, Flow, Requests, Traffic
+from labs.guest.testbed.contract import Testbed
+from labs.guest.testbed.path import QUEUES, Direction, NetworkPath, Queue
+from labs.guest.traffic import measure
 from labs.read.capture.reader import connections, read
 from labs.read.parse.qdisc_samples import queue_samples
 from tests.sshd import Sshd
@@ -80,7 +80,7 @@ def check(folder: Path, queue_host: str) -> None:
 
 def test_flows_share_a_queue_at_a_router(tmp_path: Path) -> None:
     condition = TRAFFIC.condition("three", "namespaces")
-    performed(Namespaces(condition.link, own_kernel=False), condition, tmp_path)
+    performed(OnThisMachine(condition.link), condition, tmp_path)
     check(tmp_path, "router")
 
 
@@ -107,7 +107,7 @@ def test_what_two_machines_cannot_do_is_refused(daemons: Daemons, tmp_path: Path
 
 def test_missing_queue_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
     lacking = []
-    with Namespaces(TRAFFIC.condition("three").link, own_kernel=False) as testbed:
+    with OnThisMachine(TRAFFIC.condition("three").link) as testbed:
         for kind in QUEUES:
             words = ("tc", "qdisc", "add", "dev", "lo", "root", kind)
             said = testbed.server.run(words, check=False).stderr.decode()
@@ -119,5 +119,5 @@ def test_missing_queue_is_refused_with_those_that_there_are(tmp_path: Path) -> N
     traffic = Traffic(NetworkPath(Direction(20, queue=Queue(lacking[0]))), (Flow(),), 2)
     condition = traffic.condition("lacking", "namespaces")
     with pytest.raises(Missing, match=r"It has: .*pfifo") as refused:
-        performed(Namespaces(condition.link, own_kernel=False), condition, tmp_path)
+        performed(OnThisMachine(condition.link), condition, tmp_path)
     assert f"no queue {lacking[0]}" in str(refused.value)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from labs.drive.testbed import namespaces
-from labs.drive.testbed.link import Link
-from labs.drive.testbed.namespaces import Namespaces
+from labs.drive.testbed.namespaces import OnThisMachine
+from labs.guest.testbed.link import Link
 from tests.contract.setting import await_text
 from tests.contract.sysctls import LASTING
 from tests.namespaces.test_ssh_faults import lasting, runs
@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 OWNER = f"""
 import sys, time
 sys.path.insert(0, {str(ROOT)!r})
-from labs.drive.testbed.link import Link
-from labs.drive.testbed.namespaces import Namespaces
+from labs.guest.testbed.link import Link
+from labs.drive.testbed.namespaces import OnThisMachine
 from tests.contract.leaving import stubborn
 from tests.contract.sysctls import LASTING
-with Namespaces(Link(), own_kernel=False) as testbed:
+with OnThisMachine(Link()) as testbed:
     testbed.server.set_sysctl(LASTING, "51")
     testbed.client.set_sysctl(LASTING, "52")
     print(testbed.server.folder.parent, *(int(pid) for _, pid in stubborn(testbed)), flush=True)
@@ -64,7 +64,7 @@ def test_clear_stale_after_an_owner_was_killed(number: int) -> None:
     owner.stdout.close()
     if number == signal.SIGKILL:
         assert len(own(tag)) == 4
-        with Namespaces(Link(), own_kernel=False):
+        with OnThisMachine(Link()):
             pass
     assert own(tag) == []
     assert lasting() == before
@@ -72,9 +72,9 @@ def test_clear_stale_after_an_owner_was_killed(number: int) -> None:
 
 
 def test_clear_stale_leaves_a_running_testbed_alone() -> None:
-    with Namespaces(Link(), own_kernel=False) as first:
+    with OnThisMachine(Link()) as first:
         first.server.write(f"{first.server.folder}/file", b"content")
-        with Namespaces(Link(), own_kernel=False) as second:
+        with OnThisMachine(Link()) as second:
             assert second.server.folder != first.server.folder
             assert first.server.run(("true",)).exit_code == 0
         namespaces.clear_stale()
@@ -98,7 +98,7 @@ def test_clear_stale_reads_an_incomplete_journal() -> None:
 
 
 def test_remove_namespace_ends_processes_outside_their_group() -> None:
-    with Namespaces(Link(), own_kernel=False) as testbed:
+    with OnThisMachine(Link()) as testbed:
         daemon = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(1000)"
         out = f"{testbed.server.folder}/pid"
         process = testbed.server.start(
@@ -112,7 +112,7 @@ def test_remove_namespace_ends_processes_outside_their_group() -> None:
 
 
 def test_journal_omits_sysctls_of_a_namespace() -> None:
-    with Namespaces(Link(), own_kernel=False) as testbed:
+    with OnThisMachine(Link()) as testbed:
         tag = testbed.server.folder.parent.name
         testbed.server.set_sysctl("net.ipv4.tcp_rmem", "4096 50000 6000000")
         assert "tcp_rmem" not in (namespaces.JOURNALS / tag).read_text()

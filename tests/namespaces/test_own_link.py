@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.host_load import apart, bring_near
-from labs.drive.testbed.link import Link
 from labs.drive.testbed.vagrant import Machine, Machines, is_shaped
 from labs.errors import Missing, RunFailed
+from labs.guest.host_load import apart, bring_near
+from labs.guest.testbed.link import Link
 from labs.launch import inventory
 from tests.namespaces.test_ssh_faults import Daemons, opened, sessions, until
 

@@ -16,14 +16,14 @@ from typing import cast
 
 import pytest
 
-from labs.drive.bench import Bench
-from labs.drive.condition import Condition
 from labs.drive.testbed import ssh
-from labs.drive.testbed.contract import Testbed
-from labs.drive.testbed.link import Link
 from labs.drive.testbed.ssh import SshHost
 from labs.drive.testbed.vagrant import Machine, Machines
 from labs.errors import LabError, Missing, RunFailed
+from labs.guest.bench import Bench
+from labs.guest.condition import Condition
+from labs.guest.testbed.contract import Testbed
+from labs.guest.testbed.link import Link
 from tests.contract.leaving import STUBBORN
 from tests.contract.setting import await_text
 from tests.contract.sysctls import LASTING
@@ -291,9 +291,9 @@ sys.path.insert(0, {str(ROOT)!r})
 from pathlib import PurePosixPath
 from pathlib import Path
 from labs.drive.testbed import ssh
-from labs.drive.testbed.contract import Testbed
+from labs.guest.testbed.contract import Testbed
 from labs.drive.testbed.connection import Login
-from labs.drive.testbed.link import Link
+from labs.guest.testbed.link import Link
 from labs.drive.testbed.vagrant import Machine, Machines
 from tests.namespaces.test_ssh_faults import in_the_middle
 machines = [Machine(Login(*one[0]), one[1], one[2], PurePosixPath(one[3]))

@@ -17,16 +17,17 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.__main__ import main
-from labs.drive.bench import Bench
 from labs.drive.kernel.boot import PATH
-from labs.drive.testbed.link import Link
-from labs.drive.testbed.namespaces import JOURNALS, NAMESPACES, Namespaces
+from labs.drive.testbed.namespaces import JOURNALS, OnThisMachine
 from labs.errors import RunFailed
 from labs.experiments.stack.experiment import WARM_UP_REQUESTS, measure
 from labs.experiments.stack.knobs import set_device, set_rules
 from labs.experiments.stack.places import allowed_cpus, set_places
 from labs.experiments.stack.results import knobs, latencies, server_of
 from labs.experiments.stack.settings import APART, CONNTRACK, GRO, IDLE, OFF, SAME, Settings
+from labs.guest.bench import Bench
+from labs.guest.testbed.link import Link
+from labs.guest.testbed.namespaces import NAMESPACES
 from labs.launch.launch import Made, run
 from labs.read.parse.http_loads import Load
 from labs.read.runs.raw_files import WRK
@@ -109,19 +110,19 @@ def test_run_names_the_context_that_busy_polling_needs(made: Made) -> None:
 
 
 @pytest.fixture
-def testbed(alone: None) -> Iterator[Namespaces]:
-    with Namespaces(Link(port=8080), own_kernel=False) as opened:
+def testbed(alone: None) -> Iterator[OnThisMachine]:
+    with OnThisMachine(Link(port=8080)) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("rules", [IDLE, "1", "100", CONNTRACK])
-def test_set_rules_reads_back_what_nft_lists(testbed: Namespaces, rules: str) -> None:
+def test_set_rules_reads_back_what_nft_lists(testbed: OnThisMachine, rules: str) -> None:
     (found,) = set_rules(testbed.server, rules)
     assert (found.found, found.effective) == (rules, True)
     assert testbed.client.run(("nft", "list", "ruleset")).text == ""
 
 
-def test_measure_names_a_port_in_use(testbed: Namespaces, tmp_path: Path) -> None:
+def test_measure_names_a_port_in_use(testbed: OnThisMachine, tmp_path: Path) -> None:
     (condition,) = LAB.conditions(LAB.Parameters(only="polling-c1"))
     bench = Bench(testbed, condition, tmp_path, print)
     listener = ("python3", "-m", "http.server", str(condition.link.port))
@@ -131,18 +132,18 @@ def test_measure_names_a_port_in_use(testbed: Namespaces, tmp_path: Path) -> Non
     assert "\n" not in str(error.value)
 
 
-def test_set_device_marks_more_queues_than_there_are(testbed: Namespaces) -> None:
+def test_set_device_marks_more_queues_than_there_are(testbed: OnThisMachine) -> None:
     (found,) = set_device(testbed.server, testbed.client, Settings(queues=4096))
     assert not found.effective and found.because and found.found == "1"
 
 
-def test_set_device_turns_offloads_off_and_on_again(testbed: Namespaces) -> None:
+def test_set_device_turns_offloads_off_and_on_again(testbed: OnThisMachine) -> None:
     for which in (OFF, GRO):
         (found,) = set_device(testbed.server, testbed.client, Settings(offloads=which))
         assert found.effective
 
 
-def test_set_device_defers_the_interrupts_of_its_namespace_alone(testbed: Namespaces) -> None:
+def test_set_device_defers_the_interrupts_of_its_namespace_alone(testbed: OnThisMachine) -> None:
     """`writing` mounts the /sys of the namespace; the one of this machine stays as it is."""
     here = sorted(Path("/sys/class/net").glob("*/gro_flush_timeout"))
     before = [path.read_text() for path in here]
@@ -151,7 +152,9 @@ def test_set_device_defers_the_interrupts_of_its_namespace_alone(testbed: Namesp
     assert before == [path.read_text() for path in here]
 
 
-def test_set_places_moves_receive_processing_and_finds_no_interrupts(testbed: Namespaces) -> None:
+def test_set_places_moves_receive_processing_and_finds_no_interrupts(
+    testbed: OnThisMachine,
+) -> None:
     cpus = allowed_cpus(testbed.server)
     rps, *more = set_places(testbed.server, Settings(rps=SAME), cpus)
     assert rps.effective and int(rps.found, 16) == 1 << cpus[0] and not more
@@ -221,7 +224,7 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in said.split()]
 
 
-def test_allowed_cpus_are_those_of_this_process(testbed: Namespaces) -> None:
+def test_allowed_cpus_are_those_of_this_process(testbed: OnThisMachine) -> None:
     assert set(allowed_cpus(testbed.server)) == os.sched_getaffinity(0)
 
 

@@ -38,10 +38,10 @@ class Settings:
 """,
     "conditions.py": '''"""How long an echo takes."""
 from dataclasses import dataclass
-from labs.drive.condition import Condition, Group, as_settings
+from labs.guest.condition import Condition, Group, as_settings
 from labs.drive.parameters import LabParameters, parameter
 from labs.drive.result_columns import Margin
-from labs.drive.testbed.link import Link
+from labs.guest.testbed.link import Link
 from labs.experiments.echo.settings import Settings
 
 GROUPS = (Group("none", "No delay"), Group("delays", "Two delays"))

@@ -9,13 +9,13 @@ import json
 from pathlib import Path
 from typing import cast
 
-from labs.drive.bench import Bench
-from labs.drive.condition import Condition
-from labs.drive.testbed.contract import Testbed
-from labs.drive.testbed.link import Link
-from labs.drive.testbed.namespaces import Namespaces
+from labs.guest.bench import Bench
+from labs.guest.condition import Condition
+from labs.guest.testbed.contract import Testbed
+from labs.guest.testbed.link import Link
+from labs.guest.testbed.namespaces import Namespaces
 
-PROBE = Path(__file__).parents[2] / "labs" / "drive" / "programs" / "probe.py"
+PROBE = Path(__file__).parents[2] / "labs" / "guest" / "programs" / "probe.py"
 PORT = 80
 ROUNDS = 5
 
@@ -52,7 +52,7 @@ def converse(bench: Bench) -> None:
 
 def main() -> int:
     link = Link(port=PORT)
-    with Namespaces(link, own_kernel=True) as testbed:
+    with Namespaces(link) as testbed:
         condition = Condition("captured", link, {}, {})
         bench = Bench(cast(Testbed, testbed), condition, Path.cwd(), print)
         bench.watch(PORT, 100, capture=(bench.client,))

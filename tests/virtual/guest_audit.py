@@ -14,14 +14,14 @@ from labs.drive.kernel import store
 from labs.drive.kernel.boot import boot
 from labs.drive.kernel.check import CODE
 from labs.drive.kernel.versions import SERIES
-from labs.drive.programs.init import INSIDE_CODE, PYTHON
+from labs.guest.programs.init import INSIDE_CODE, PYTHON
 from labs.read.audit.raw import open_raw
 from labs.read.audit.sysctls import COMPUTED, DEFAULTS, OF_THE_MACHINE, REPORTS
 from tests.virtual.roots import root_with
 
 MEMORY_MIB = 4096
 AUDITED = "audit.json"
-START = f"{PYTHON} -I -S {INSIDE_CODE}/labs/drive/programs/audit.py > {AUDITED}"
+START = f"{PYTHON} -I -S {INSIDE_CODE}/labs/drive/machine_audit.py > {AUDITED}"
 
 
 def guest_audit(version: str) -> dict[str, Any]:

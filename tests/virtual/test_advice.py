@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.units import MIB
+from labs.guest.units import MIB
 from labs.read.runs.run import open_run
 from labs.read.theory.advice import advise, at_least, reached
 from labs.studies.advice import measure

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel.boot import boot
-from labs.drive.programs.init import INSIDE_BOOT, INSIDE_CODE, INSIDE_RUN, PYTHON
 from labs.errors import RunFailed
+from labs.guest.programs.init import INSIDE_BOOT, INSIDE_CODE, INSIDE_RUN, PYTHON
 from tests.virtual.booting import MEMORY_MIB, ON_EACH_KERNEL, ROOT, inside
 from tests.virtual.roots import root_with
 
@@ -148,8 +148,8 @@ def test_boot_of_python_with_code_ends_as_a_start_of_it_would(
 USUAL_LIMITS = """
 import sys
 sys.path.insert(0, "/run/labs/code")
-from labs.drive.testbed.link import Link
-from labs.drive.testbed.virtual import LIMITS, ORPHANS, open_testbed
+from labs.guest.testbed.link import Link
+from labs.guest.testbed.virtual import LIMITS, ORPHANS, open_testbed
 with open_testbed(Link(), None) as testbed:
     print({path: host.sysctl(path) for path in LIMITS for host in testbed.hosts().values()})
     print({path: testbed.server.sysctl(path) for path in ORPHANS})

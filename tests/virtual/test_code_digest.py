@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from labs.catalog import LABS, find
-from labs.drive import guest
 from labs.drive.kernel.boot import boot
 from labs.drive.kernel.guest_root import kept_root
-from labs.drive.programs.init import INSIDE_CODE, PYTHON
+from labs.guest import entry as guest
+from labs.guest.programs.init import INSIDE_CODE, PYTHON
 from labs.launch.code_digest import copied
 from labs.launch.plan import code_of, plan
 
@@ -57,5 +57,5 @@ def test_code_of_has_every_module_loaded_in_the_guest(name: str, tmp_path: Path)
     modules = {
         path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in code
     }
-    assert {"labs.drive.execution", lab.experiment} <= loaded <= modules
+    assert {"labs.guest.execution", lab.experiment} <= loaded <= modules
     assert not [one for one in loaded if one.startswith(NOT_INSIDE)]

@@ -13,8 +13,8 @@ import pytest
 from labs.drive.kernel import store
 from labs.drive.kernel.boot import boot
 from labs.drive.kernel.watchdog import Limits
-from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.errors import LabError
+from labs.guest.programs.init import INSIDE_CODE, PYTHON
 from tests.conftest import DEFAULT_KERNEL
 from tests.contract import CHECKS
 from tests.contract.inside import RESULTS

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from labs import catalog
-from labs.drive.flows import FIRST_PORT, SERVER_PORT, traffic_from_json
-from labs.drive.testbed.path import QUEUES
 from labs.errors import LabError
+from labs.guest.flows import FIRST_PORT, SERVER_PORT, traffic_from_json
+from labs.guest.testbed.path import QUEUES
 from labs.launch.launch import run as launch
 from labs.read.lab import Lab
 from labs.read.parse.qdisc_samples import queue_samples
@@ -28,10 +28,10 @@ KERNELS = [
 SOURCE = '''"""Flows of a test."""
 import json
 from pathlib import Path
-from labs.drive.flows import Flow, Requests, Traffic
+from labs.guest.flows import Flow, Requests, Traffic
 from labs.drive.parameters import LabParameters as Parameters
-from labs.drive.testbed.path import QUEUES, Change, Direction, NetworkPath, Queue
-from labs.drive.traffic import lines, measure, tools
+from labs.guest.testbed.path import QUEUES, Change, Direction, NetworkPath, Queue
+from labs.guest.traffic import lines, measure, tools
 
 BACK = Direction(delay_ms=10)
 TWO = (Flow(), Flow("bbr", extra_delay_ms=30))

@@ -189,7 +189,7 @@ def test_guest_opens_only_inputs_of_the_run(name: str, tmp_path: Path) -> None:
     assert opened >= {
         *(f"{base}/guest/{file}" for file in ("init.py", "usr/lib/libc.so.6")),
         f"{base}/guest/usr/bin/{PROGRAM[name]}",
-        *(f"{base}/code/labs/drive/bench.py", f"{base}/boot/argv", f"{base}/run/run.json"),
+        *(f"{base}/code/labs/guest/bench.py", f"{base}/boot/argv", f"{base}/run/run.json"),
     }
 
 

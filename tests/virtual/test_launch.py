@@ -65,7 +65,7 @@ def test_run_keeps_nothing_if_its_code_is_changed_meanwhile(
     tmp_path: Path, own_cache: Path
 ) -> None:
     def damage(title: str, line: str) -> None:
-        for path in own_cache.glob("code/*/copy/labs/drive/bench.py"):
+        for path in own_cache.glob("code/*/copy/labs/guest/bench.py"):
             path.write_bytes(b"")
 
     p = Nagle(runs=str(tmp_path / "runs"), only="on", requests=100)

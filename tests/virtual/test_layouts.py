@@ -82,7 +82,7 @@ def test_runs_repeat_wherever_memory_lies(code: Path, kernel: str) -> None:
         digests["on disk"] = raw_digests(code, work / "1", kernel)
         other_code = work / "code"
         shutil.copytree(code, other_code)
-        init = other_code / "labs" / "drive" / "programs" / "init.py"
+        init = other_code / "labs" / "guest" / "programs" / "init.py"
         text = init.read_text()
         assert ENVIRONMENT in text
         init.write_text(

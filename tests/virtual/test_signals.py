@@ -14,8 +14,8 @@ import pytest
 
 from labs.drive.kernel import store
 from labs.drive.kernel.boot import EITHER, PTRACE, SECCOMP, boot
-from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.errors import RunFailed
+from labs.guest.programs.init import INSIDE_CODE, PYTHON
 from tests.conftest import DEFAULT_KERNEL
 from tests.virtual.roots import root_with
 
@@ -36,8 +36,8 @@ for _ in range({steps}):
 PROGRAM = f"""
 import sys
 sys.path.insert(0, {INSIDE_CODE!r})
-from labs.drive.testbed.link import Link
-from labs.drive.testbed.virtual import open_testbed
+from labs.guest.testbed.link import Link
+from labs.guest.testbed.virtual import open_testbed
 with open_testbed(Link(), None) as testbed:
     busy = testbed.server.start(({PYTHON!r}, "-ISc", sys.argv[1]))
     print("ended with", busy.wait(), flush=True)

@@ -11,14 +11,14 @@ import pytest
 
 from benchmarks import model, model_errors
 from labs.catalog import find
-from labs.drive.condition import Condition
-from labs.drive.testbed.link import Link
-from labs.drive.units import KIB, MIB
 from labs.errors import RunFailed
 from labs.experiments.sweeps.conditions import PORT, QUEUE_PACKETS, condition
 from labs.experiments.sweeps.conditions import Parameters as Sweeps
 from labs.experiments.sweeps.experiment import INTERRUPTED, RESET
 from labs.experiments.sweeps.settings import Settings
+from labs.guest.condition import Condition
+from labs.guest.testbed.link import Link
+from labs.guest.units import KIB, MIB
 from labs.launch.launch import run as perform
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.goodput import own_socket

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.drive.units import KIB
 from labs.experiments.windows.conditions import Parameters as Windows
 from labs.experiments.windows.results import Results
+from labs.guest.units import KIB
 from labs.launch.launch import run as perform
 from labs.read import capture
 from labs.read.parse.socket_samples import SocketSample, samples

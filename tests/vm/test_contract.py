@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.testbed.link import Link
 from labs.drive.testbed.vagrant import DEVICE, Vagrant
 from labs.drive.testbed.vagrant_up import NAMES
+from labs.guest.testbed.link import Link
 from tests.contract import CHECKS, NotApplicable, Setting, run
 from tests.vm.conftest import On
 

@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 import numpy
 import pytest
 
-from labs.drive.bench import PROGRAMS
 from labs.drive.compiled import compiled
 from labs.drive.testbed.ssh import SshHost
 from labs.drive.testbed.vagrant import DEVICE_SETTINGS, FOLDER, machine
@@ -26,6 +25,7 @@ from labs.experiments.stack.experiment import LUA, carried
 from labs.experiments.stack.knobs import set_device
 from labs.experiments.stack.places import allowed_cpus, set_places
 from labs.experiments.stack.settings import APART, Settings
+from labs.guest.bench import PROGRAMS
 from labs.read.parse.http_loads import wrk
 from labs.read.stats.repetitions import of_ratio
 from tests.vm.conftest import On

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.host_load import NEAR_NS, apart
-from labs.drive.testbed.link import Link
 from labs.drive.testbed.packages import MACHINE_TOOLS
 from labs.drive.testbed.vagrant import ADDRESSES, DEVICE, Vagrant
 from labs.drive.testbed.vagrant_up import NAMES, folder
+from labs.guest.host_load import NEAR_NS, apart
+from labs.guest.testbed.link import Link
 from tests.vm.conftest import On
 
 WAY_IN = "10.0.2.15"

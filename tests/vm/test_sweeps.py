@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.units import MIB
+from labs.guest.units import MIB
 from tests.vm.test_buffers import answer
 
 pytestmark = pytest.mark.timeout(1800)

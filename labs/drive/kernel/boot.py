@@ -28,7 +28,12 @@ from pathlib import Path
 
 from labs.drive.kernel.boot_end import Surroundings, in_words, unusual
 from labs.drive.kernel.memory import candidates, memory_folder
-from labs.drive.kernel.process_group import (
+from labs.drive.kernel.sandbox import both_refused, ptrace_refused, seccomp_refused
+from labs.drive.kernel.watchdog import LOOK_S, Gauges, Limits, Watchdog
+from labs.drive.record.disk import clear_folders, owned_folder
+from labs.errors import Missing, RunFailed
+from labs.guest.programs.init import EXIT_LINE, INIT, PYTHON
+from labs.guest.testbed.process_group import (
     KILLED_S,
     await_group,
     cpu_s,
@@ -36,12 +41,7 @@ from labs.drive.kernel.process_group import (
     signal_group,
     stopped,
 )
-from labs.drive.kernel.sandbox import both_refused, ptrace_refused, seccomp_refused
-from labs.drive.kernel.watchdog import LOOK_S, Gauges, Limits, Watchdog
-from labs.drive.programs.init import EXIT_LINE, INIT, PYTHON
-from labs.drive.record.disk import clear_folders, owned_folder
-from labs.drive.units import MIB
-from labs.errors import Missing, RunFailed
+from labs.guest.units import MIB
 
 # Any constant would do; a date after the article's kernels keeps certificates and logs plausible.
 EPOCH_NS = 1_790_000_000_000_000_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labs.drive.kernel.memory import available_mib
-from labs.drive.units import MIB
+from labs.guest.units import MIB
 
 FEW_MIB = 64
 """With less left, memory or the folder of the memory was probably exhausted."""

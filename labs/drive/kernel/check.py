@@ -29,8 +29,8 @@ from typing import Any
 from labs.drive.kernel.boot import EPOCH_NS, PATH, boot
 from labs.drive.kernel.guest_root import guest_root, kept_root
 from labs.drive.kernel.versions import series_of
-from labs.drive.programs.init import INSIDE_CODE, PYTHON
 from labs.errors import Missing, RunFailed
+from labs.guest.programs.init import INSIDE_CODE, PYTHON
 
 DELAY_MS = 200
 # linux/sched.h, linux/time.h, asm-generic/socket.h

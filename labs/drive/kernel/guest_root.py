@@ -38,11 +38,11 @@ from labs.drive.kernel.kept_copy import (
     listing,
     listing_digest,
 )
-from labs.drive.programs import init
-from labs.drive.programs.init import INIT, PYTHON
 from labs.drive.record.kept_answers import digest_of, kept
-from labs.drive.units import SECOND_NS
 from labs.errors import Missing
+from labs.guest.programs import init
+from labs.guest.programs.init import INIT, PYTHON
+from labs.guest.units import SECOND_NS
 
 _INIT_FILE = Path(init.__file__)
 

@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 from labs.drive.record.disk import cache
-from labs.drive.units import MIB
 from labs.errors import Missing
+from labs.guest.units import MIB
 
 # Memory that a guest uses in addition to its experiment: page tables, tmpfs files, captures.
 TOUCHED_MIB = 768

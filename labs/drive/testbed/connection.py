@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from labs.drive.kernel.process_group import KILLED_S
-from labs.drive.testbed import far_end, process
+from labs.drive.testbed import far_end
 from labs.drive.testbed.far_end import Channel, Message
 from labs.errors import BRANCHES, LabError, Missing, RunFailed
+from labs.guest.testbed import process
+from labs.guest.testbed.process_group import KILLED_S
 
 CONNECT_S = 30
 ANSWER_S = 60.0
@@ -54,14 +55,21 @@ for name, source in json.loads(text):
     exec(compile(source, name, "exec"), module.__dict__)
 sys.exit(module.main(sys.argv[2:]))')""".replace("\n", r"\n")
 # The modules of the far end, each after those that it imports.
-PACKAGES = ("labs", "labs.drive", "labs.drive.kernel", "labs.drive.record", "labs.drive.testbed")
+PACKAGES = (
+    "labs",
+    "labs.guest",
+    "labs.guest.testbed",
+    "labs.drive",
+    "labs.drive.record",
+    "labs.drive.testbed",
+)
 MODULES = (
     "labs.errors",
-    "labs.drive.kernel.process_group",
+    "labs.guest.testbed.process_group",
     "labs.drive.record.removal",
-    "labs.drive.outcome",
-    "labs.drive.testbed.contract",
-    "labs.drive.testbed.process",
+    "labs.guest.outcome",
+    "labs.guest.testbed.contract",
+    "labs.guest.testbed.process",
     "labs.drive.testbed.far_end",
 )
 

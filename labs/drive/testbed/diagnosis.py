@@ -20,8 +20,8 @@ from labs.drive.kernel.store import find
 from labs.drive.kernel.versions import read_kernel_spec
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.packages import install_line
-from labs.drive.units import MIB
 from labs.errors import LabError, Missing
+from labs.guest.units import MIB
 
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = (3, 11)

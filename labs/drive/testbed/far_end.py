@@ -26,10 +26,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from labs.drive.kernel.process_group import members, readable
 from labs.drive.record.removal import Made, empty_folder, is_own_folder, is_single_file
-from labs.drive.testbed import process
 from labs.errors import LabError, RunFailed
+from labs.guest.testbed import process
+from labs.guest.testbed.process_group import members, readable
 
 READY = b"labs-far-end\n"
 LOCK = ".labs-lock"

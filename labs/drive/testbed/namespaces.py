@@ -1,8 +1,8 @@
-"""Two hosts as network namespaces of one kernel: this machine's (root), or one that a run booted.
+"""The namespaces testbed on this machine's own kernel, which needs root.
 
-On a shared kernel each testbed keeps a journal, `/run/labs/TAG`, locked while its owner lives. If
-the owner is killed, the next testbed undoes what the journal names. It consists of one JSON object
-per line, each written before the change it describes:
+Each testbed keeps a journal, `/run/labs/TAG`, locked while its owner lives. If the owner is killed,
+the next testbed undoes what the journal names. It consists of one JSON object per line, each
+written before the change it describes:
 
     {"folder": path}                a folder that is created
     {"namespace": name}             a network namespace that is created
@@ -12,310 +12,63 @@ per line, each written before the change it describes:
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
-import signal
-import stat
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable
+from pathlib import Path
 from tempfile import gettempdir
-from types import TracebackType
 
-from labs.drive.kernel.process_group import await_end
-from labs.drive.outcome import Command
 from labs.drive.record.disk import OwnedPath, abandoned
 from labs.drive.record.removal import Made, is_own_folder, remove_folder, say_removed
-from labs.drive.testbed import process
-from labs.drive.testbed.contract import Completed
-from labs.drive.testbed.host import Found, LoggedHost, failed, put_back, sysctl_path, whole
-from labs.drive.testbed.link import Layout, Link, addressing, layout, linking, wiring
-from labs.drive.units import MIB
-from labs.errors import LabError, Missing, RunFailed
+from labs.errors import Missing
+from labs.guest.testbed.link import Link
+from labs.guest.testbed.namespaces import Namespaces, remove_namespace
 
 JOURNALS = Path("/run/labs")
-NAMESPACES = Path("/run/netns")
-_CLONE_NEWNET = 0x40000000
-_MNT_DETACH = 2
-_libc = ctypes.CDLL(None, use_errno=True)
-COPIED_BYTES = MIB
-SYSCTL_BYTES = 1 << 16
-CONTROL, AVAILABLE, ALLOWED = (
-    f"net.ipv4.tcp_{which}congestion_control" for which in ("", "available_", "allowed_")
-)
 
 
-def _enter(namespace_fd: int) -> None:
-    """Move this thread into a network namespace; processes that it starts are in it, too."""
-    if _libc.setns(namespace_fd, _CLONE_NEWNET):
-        number = ctypes.get_errno()
-        raise Missing(
-            f"cannot enter a network namespace ({os.strerror(number)}). This testbed needs root"
-        )
+class OnThisMachine(Namespaces):
+    """Namespaces of a kernel that others use too: their names have a tag, and a journal lists what
+    to undo if this process is killed."""
 
-
-class NamespaceHost(LoggedHost):
-    """A host that is a network namespace; it has the files, clock and kernel of this process."""
-
-    def __init__(
-        self,
-        name: str,
-        namespace: str,
-        plan: Layout,
-        folder: Path,
-        log: list[Command],
-        found: Found,
-        journal: Journal | None,
-    ) -> None:
-        port = plan.port(name)
-        super().__init__(name, port.address, port.device, PurePosixPath(folder), log, found)
-        self._journal = journal
-        self._home = os.open("/proc/self/ns/net", os.O_RDONLY)
-        self._there = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
-
-    @contextlib.contextmanager
-    def _inside(self) -> Iterator[None]:
-        _enter(self._there)
-        try:
-            yield
-        finally:
-            _enter(self._home)
-
-    def _execute(
-        self, argv: Sequence[str], stdin: bytes, timeout_s: float
-    ) -> tuple[int, Completed]:
-        at_ns = self.clock_ns()
-        with self._inside():
-            return at_ns, process.run(argv, stdin=stdin, timeout_s=timeout_s, host=self.name)
-
-    def start(
-        self, argv: Sequence[str], *, stdout: str = "/dev/null", stderr: str | None = None
-    ) -> process.LocalProcess:
-        with contextlib.ExitStack() as files:
-            out = files.enter_context(self._output(stdout))
-            err = out if stderr is None else files.enter_context(self._output(stderr))
-            nothing = files.enter_context(open("/dev/null", "rb"))
-            at_ns = self.clock_ns()
-            with self._inside():
-                started = process.spawn(
-                    argv, stdin=nothing.fileno(), stdout=out, stderr=err, host=self.name
-                )
-        self._started.append(started)
-        self._log.append(Command(at_ns, self.name, tuple(argv), None))
-        return started
-
-    def program(
-        self, source: Path, args: Sequence[str], *, stdout: str = "/dev/null"
-    ) -> process.LocalProcess:
-        if not source.is_file():
-            raise RunFailed(f"there is no program {source} to start on {self.name}")
-        with self._output(stdout) as out:
-            at_ns = self.clock_ns()
-            started = process.fork(source, args, stdout=out, enter=lambda: _enter(self._there))
-        self._started.append(started)
-        self._log.append(Command(at_ns, self.name, (source.name, *args), None))
-        return started
-
-    @contextlib.contextmanager
-    def _output(self, path: str) -> Iterator[int]:
-        """A file of the host for the output of a program."""
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        except OSError as error:
-            raise self._refused(path, "written", error) from None
-        try:
-            yield fd
-        finally:
-            os.close(fd)
-
-    def write(self, path: str, content: bytes) -> None:
-        try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_bytes(content)
-        except OSError as error:
-            raise self._refused(path, "written", error) from None
-
-    def read(self, path: str) -> bytes:
-        try:
-            with self._inside():
-                return Path(path).read_bytes()
-        except OSError as error:
-            raise self._refused(path, "read", error) from None
-
-    def fetch(self, path: str, into: Path) -> None:
-        try:
-            with (
-                whole(into) as part,
-                self._inside(),
-                open(path, "rb") as source,
-                part.open("wb") as copy,
-            ):
-                while some := source.read(COPIED_BYTES):
-                    copy.write(some)
-        except OSError as error:
-            raise self._refused(path, "fetched", error) from None
-
-    def _refused(self, path: str, done: str, error: OSError) -> RunFailed:
-        return RunFailed(f"{path} of {self.name} cannot be {done}: {error.strerror}")
-
-    def set_sysctl(self, name: str, value: str) -> None:
-        if name == CONTROL:
-            self._allow(value.strip())
-        before = self.sysctl(name)
-        path = sysctl_path(name)
-        if self._journal and not (path.startswith("net/") and self._owns(path)):
-            self._journal.note(sysctl=path, value=before)
-        super().set_sysctl(name, value)
-
-    def _allow(self, control: str) -> None:
-        """Let namespaces use a congestion control of this kernel: they can select only the allowed
-        ones (net/ipv4/tcp_cong.c, tcp_set_default_congestion_control)."""
-        allowed = self.sysctl(ALLOWED)
-        if control in self.sysctl(AVAILABLE).split() and control not in allowed.split():
-            self.set_sysctl(ALLOWED, f"{allowed} {control}")
-
-    def _owns(self, path: str) -> bool:
-        """Whether the sysctl belongs to the namespace; those of the whole kernel are invisible or
-        read-only in it."""
-        with self._inside(), contextlib.suppress(FileNotFoundError):
-            return bool(os.stat(f"/proc/sys/{path}").st_mode & stat.S_IWUSR)
-        return False
-
-    def _read_sysctl(self, path: str) -> str:
-        # Hundreds are read in a run, and inside a kernel of ours each system call counts.
-        with self._inside(), contextlib.suppress(FileNotFoundError):
-            file = os.open(f"/proc/sys/{path}", os.O_RDONLY)
-            try:
-                if os.fstat(file).st_mode & stat.S_IWUSR:
-                    return os.read(file, SYSCTL_BYTES).decode()
-            finally:
-                os.close(file)
-        return Path("/proc/sys", path).read_text()
-
-    def write_own_sysctl(self, path: str, value: str) -> None:
-        """Write a sysctl of the namespace that is neither logged nor restored."""
-        with self._inside():
-            Path("/proc/sys", path).write_text(value)
-
-    def _write_sysctl(self, path: str, value: str) -> None:
-        with self._inside() if self._owns(path) else contextlib.nullcontext():
-            Path("/proc/sys", path).write_text(value)
-
-    def clock_ns(self) -> int:
-        return time.time_ns()
-
-    def close(self) -> None:
-        os.close(self._there)
-        os.close(self._home)
-
-
-class Namespaces:
-    """The testbed of network namespaces. With `own_kernel` the kernel belongs to the run, so names
-    and paths are plain. On a shared kernel they have a tag, and a journal lists what to undo if
-    this process is killed."""
-
-    kind = "namespaces"
-
-    def __init__(self, link: Link, *, own_kernel: bool) -> None:
-        self.link = link
-        self.log: list[Command] = []
-        self._plan = layout(link)
-        # Plain names are constant: configurations and commands contain them, and must repeat.
-        self._tag = "labs" if own_kernel else f"labs-{os.urandom(4).hex()}"
-        self._names = {
-            host: host if own_kernel else f"{self._tag}-{host}" for host in self._plan.hosts
-        }
-        self._hosts: dict[str, NamespaceHost] = {}
-        self._found: Found = []
-        self._own_kernel = own_kernel
+    def __init__(self, link: Link) -> None:
+        super().__init__(link, tag := f"labs-{os.urandom(4).hex()}", f"{tag}-")
         self._journal: Journal | None = None
         self._made: Made | None = None
 
-    def __enter__(self) -> Namespaces:
+    def __enter__(self) -> OnThisMachine:
         if os.geteuid():
             raise Missing(
                 "the namespaces testbed needs root. Run as root, "
                 "or use --testbed virtual, which any user can run"
             )
-        self._folder = Path("/tmp" if self._own_kernel else temporary()) / self._tag
-        try:
-            self._set_up()
-        except BaseException:
-            self._tear_down()
-            raise
+        super().__enter__()
         return self
 
+    def note(self, **entry: str) -> None:
+        if self._journal:
+            self._journal.note(**entry)
+
     def _set_up(self) -> None:
-        if not self._own_kernel:
-            clear_stale()
-            self._journal = Journal(self._tag)
-            for name in self._names.values():
-                self._journal.note(namespace=name)
-            self._journal.note(folder=str(self._folder))
-        self._folder.mkdir(mode=0o755)
+        clear_stale()
+        self._journal = Journal(self._tag)
+        super()._set_up()
+
+    def _make_folder(self) -> None:
+        self._folder = Path(temporary(), self._tag)
+        self.note(folder=str(self._folder))
+        super()._make_folder()
         self._made = Made.of(self._folder)
         if self._journal:
             self._journal.note(folder=str(self._folder), made=self._made)
-        text = "".join(" ".join(line[1:]) + "\n" for line in wiring(self._plan, self._names))
-        done = process.run(("ip", "-batch", "-"), stdin=text.encode(), timeout_s=60)
-        if done.exit_code:
-            raise failed("this machine", ("ip", "-batch", "-"), done)
-        for host in self._plan.hosts:
-            folder = self._folder / host
-            folder.mkdir()
-            self._hosts[host] = NamespaceHost(
-                host, self._names[host], self._plan, folder, self.log, self._found, self._journal
-            )
-        for host, opened in self._hosts.items():
-            opened.batch(addressing(self._plan, host))
-        if "router" in self._hosts:
-            self._hosts["router"].set_sysctl("net.ipv4.ip_forward", "1")
-        for host, lines in linking(self._plan, self.link).items():
-            self._hosts[host].batch(lines)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self._tear_down()
-        except LabError:
-            if error is None:  # otherwise the first error is reported
-                raise
 
     def _tear_down(self) -> None:
-        """Undo everything in reverse order; each step is taken even if another one fails."""
         with contextlib.ExitStack() as steps:
             if self._journal:
                 steps.callback(self._journal.close)
             if self._made:
                 steps.callback(remove_folder, self._folder, self._made)
-            for name in self._names.values():
-                steps.callback(remove_namespace, name)
-            for host in self._hosts.values():
-                steps.callback(host.close)
-            steps.callback(put_back, self._found)
-            for host in self._hosts.values():
-                steps.callback(host.stop_all)
-        self._hosts.clear()
-
-    @property
-    def server(self) -> NamespaceHost:
-        return self._hosts["server"]
-
-    @property
-    def client(self) -> NamespaceHost:
-        return self._hosts["client"]
-
-    @property
-    def router(self) -> NamespaceHost | None:
-        return self._hosts.get("router")
-
-    def hosts(self) -> Mapping[str, NamespaceHost]:
-        return self._hosts
+            steps.callback(super()._tear_down)
 
 
 def temporary() -> str:
@@ -323,9 +76,9 @@ def temporary() -> str:
     return gettempdir()
 
 
-def open_testbed(link: Link, ssh_config: str | None) -> Namespaces:
+def open_testbed(link: Link, ssh_config: str | None) -> OnThisMachine:
     """The hosts on this machine's own kernel, not set up yet."""
-    return Namespaces(link, own_kernel=False)
+    return OnThisMachine(link)
 
 
 class Journal:
@@ -379,31 +132,3 @@ def _remove(folder: Path, made: list[int] | None) -> None:
 
 def _write(path: Path, value: str) -> None:
     path.write_text(value)
-
-
-def remove_namespace(name: str) -> None:
-    """Kill the processes in a network namespace and remove it, if it exists."""
-    path = NAMESPACES / name
-    try:
-        about = path.stat()
-    except FileNotFoundError:
-        return
-    for pid in inside((about.st_dev, about.st_ino)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        await_end(pid, 2)
-    # As `ip netns delete` does, without starting a process.
-    _libc.umount2(os.fsencode(path), _MNT_DETACH)
-    path.unlink(missing_ok=True)
-
-
-def inside(namespace: tuple[int, int]) -> list[int]:
-    """The other processes in a network namespace, which is given by its device and inode."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            with contextlib.suppress(OSError):
-                about = os.stat(f"/proc/{name}/ns/net")
-                if (about.st_dev, about.st_ino) == namespace:
-                    found.append(int(name))
-    return found

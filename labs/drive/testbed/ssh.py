@@ -12,13 +12,13 @@ import hashlib
 from collections.abc import Generator, Sequence
 from pathlib import Path, PurePosixPath
 
-from labs.drive.outcome import Command
 from labs.drive.record.disk import owned_folder
 from labs.drive.testbed.connection import ANSWER_S, Login, Session
-from labs.drive.testbed.contract import Completed
 from labs.drive.testbed.far_end import Message
-from labs.drive.testbed.host import Found, LoggedHost, whole
 from labs.errors import RunFailed
+from labs.guest.outcome import Command
+from labs.guest.testbed.contract import Completed
+from labs.guest.testbed.host import Found, LoggedHost, whole
 
 # The path of a socket is limited to 107 bytes, so the control socket is not below TMPDIR.
 CONTROL_FOLDERS = Path("/tmp")

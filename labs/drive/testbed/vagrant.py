@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
-from labs.drive.host_load import bring_near
-from labs.drive.outcome import Command
 from labs.drive.testbed.connection import Login
-from labs.drive.testbed.host import Found, put_back
-from labs.drive.testbed.link import Argv, Link, shaping
 from labs.drive.testbed.ssh import SshHost
 from labs.errors import BadInput, LabError, RunFailed
+from labs.guest.bench import PROGRAMS
+from labs.guest.host_load import bring_near
+from labs.guest.outcome import Command
+from labs.guest.testbed.host import Found, put_back
+from labs.guest.testbed.link import Argv, Link, shaping
 
 ADDRESSES = {"server": "192.168.56.10", "client": "192.168.56.11"}
 DEVICE = "lab0"
@@ -30,7 +31,7 @@ FOLDER = "/var/tmp/labs-{}"
 OWN_LINK = ("/usr/local/sbin/lab-link", "start")
 # A virtual machine without hardware virtualization sometimes wakes up some milliseconds late.
 TIMER_LATE_MS = 5.0
-DEVICE_SETTINGS = Path(__file__).resolve().parents[1] / "programs" / "device_settings.py"
+DEVICE_SETTINGS = PROGRAMS / "device_settings.py"
 SETTINGS_S = 120.0
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
-from labs.drive.condition import Condition, Group, Sysctls
 from labs.drive.condition_table import Row, each, row, rows, same, select
 from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
-from labs.drive.testbed.link import BURST_BYTES, Link, queue_packets
-from labs.drive.units import KIB, MIB, bytes_carried
 from labs.errors import BadInput
 from labs.experiments.buffers.settings import BLOCKS, DISCARD, GRANTS, HTTPING, WGET, Settings
+from labs.guest.condition import Condition, Group, Sysctls
+from labs.guest.testbed.link import BURST_BYTES, Link, queue_packets
+from labs.guest.units import KIB, MIB, bytes_carried
 
 # The article's own link: its commands are kept to the letter, netem's default queue included.
 ARTICLE_RATE_MBIT, ARTICLE_DELAY_MS = 1000.0, 200.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.conditions import (
     ADV_BUFFER_BDP,
     BOTH_RAISED,
@@ -14,6 +13,7 @@ from labs.experiments.buffers.conditions import (
     Parameters,
 )
 from labs.experiments.buffers.results import of_client
+from labs.guest.units import KIB, MIB
 from labs.read.exercises import exercise
 from labs.read.readings.bulk_transfer import predicted
 from labs.read.theory.advice import advise

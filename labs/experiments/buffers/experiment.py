@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 
-from labs.drive.bench import PROGRAMS, Bench
-from labs.drive.condition import Condition, read_settings
-from labs.drive.download import fetch_and_discard, fetch_with_wget, serve_file
-from labs.drive.outcome import Buffer
-from labs.drive.units import MIB
 from labs.errors import RunFailed
 from labs.experiments.buffers.settings import BLOCKS, GRANTS, HTTPING, WGET, Settings
+from labs.guest.bench import PROGRAMS, Bench
+from labs.guest.condition import Condition, read_settings
+from labs.guest.download import fetch_and_discard, fetch_with_wget, serve_file
+from labs.guest.outcome import Buffer
+from labs.guest.units import MIB
 
 GRANTS_PROGRAM, ASK = PROGRAMS / "setsockopt_sizes.py", PROGRAMS / "ask.py"
 REQUESTED_BLOCKS = 40

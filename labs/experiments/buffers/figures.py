@@ -12,7 +12,6 @@ import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from labs.drive.units import GIB, MB, MIB
 from labs.experiments.buffers.conditions import (
     ARTICLE,
     BOTH_RAISED,
@@ -23,6 +22,7 @@ from labs.experiments.buffers.conditions import (
 )
 from labs.experiments.buffers.results import NO_RATE, Results, article, of_client, parameter
 from labs.experiments.buffers.tables import as_printed, buffers_table, by_client, guessed_sizes
+from labs.guest.units import GIB, MB, MIB
 from labs.read.claims.formulas import describe as in_words
 from labs.read.claims.ledger import figure_of_claim
 from labs.read.display.advice import sizes_by_kernel as advice

@@ -7,8 +7,8 @@ from functools import cached_property, partial
 from typing import Any
 
 from labs.drive.result_columns import Note, PartColumn, column, part
-from labs.drive.units import GIB, MIB
 from labs.experiments.buffers.settings import BLOCKS, DISCARD, WGET, Settings
+from labs.guest.units import GIB, MIB
 from labs.read.claims.judge import NOT_SETTLED
 from labs.read.claims.ledger import article_beside, figures_by_column
 from labs.read.parse.http_clients import Httping

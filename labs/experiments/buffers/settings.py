@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labs.drive.units import GIB
+from labs.guest.units import GIB
 
 DISCARD, WGET = "discard", "wget"
 GRANTS, HTTPING, BLOCKS = "grants", "httping", "blocks"

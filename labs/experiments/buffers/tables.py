@@ -7,9 +7,9 @@ from typing import Any
 
 from pandas import DataFrame
 
-from labs.drive.units import KIB, MIB
 from labs.experiments.buffers.conditions import DEFAULT
 from labs.experiments.buffers.results import Results, article, parameter
+from labs.guest.units import KIB, MIB
 from labs.read.display.beside import Guess, guesses
 from labs.read.display.beside import as_printed as lines_as_printed
 from labs.read.display.format import in_three_digits

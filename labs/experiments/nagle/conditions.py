@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from labs.drive.condition import Condition, Group, read_settings
 from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
 from labs.drive.parameters.declare import LabParameters, parameter
-from labs.drive.programs.respond import HEAD_BYTES
 from labs.drive.result_columns import Margin
-from labs.drive.testbed.link import MSS_BYTES, Link, layout
-from labs.drive.units import MIB
 from labs.errors import BadInput
 from labs.experiments.nagle.experiment import drop_acks, pass_acks, quick_route
 from labs.experiments.nagle.settings import (
@@ -26,6 +22,10 @@ from labs.experiments.nagle.settings import (
     SERVER,
     Settings,
 )
+from labs.guest.condition import Condition, Group, read_settings
+from labs.guest.programs.respond import HEAD_BYTES
+from labs.guest.testbed.link import MSS_BYTES, Link, layout
+from labs.guest.units import MIB
 
 ARTICLE = Group("article", "Nagle's algorithm and delayed ACKs, on and off")
 WRITES = Group("writes", "One response, written in different ways")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from labs.drive.testbed.link import MSS_BYTES
 from labs.experiments.nagle.conditions import Parameters
 from labs.experiments.nagle.results import USUAL_HZ
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES
+from labs.guest.testbed.link import MSS_BYTES
 from labs.read.exercises import exercise
 from labs.read.theory.nagle import answer, wait
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 
-from labs.drive.bench import PROGRAMS, Bench
-from labs.drive.condition import Condition, read_settings
-from labs.drive.download import serve_nginx
-from labs.drive.testbed.contract import Process
-from labs.drive.testbed.link import Argv
 from labs.errors import RunFailed
 from labs.experiments.nagle.settings import AB, BOTH, NGINX, ROUTE, Settings
+from labs.guest.bench import PROGRAMS, Bench
+from labs.guest.condition import Condition, read_settings
+from labs.guest.download import serve_nginx
+from labs.guest.testbed.contract import Process
+from labs.guest.testbed.link import Argv
 
 RESPOND = PROGRAMS / "respond.py"
 ASK = PROGRAMS / "ask.py"

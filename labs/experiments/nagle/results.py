@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 from labs.drive.result_columns import Note, column, part
-from labs.drive.testbed.link import MSS_BYTES
 from labs.experiments.nagle.settings import AB, Settings
+from labs.guest.testbed.link import MSS_BYTES
 from labs.read.claims.ledger import article_beside, figure_of_claim
 from labs.read.display.requests import describe_following
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON

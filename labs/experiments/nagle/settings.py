@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from labs.drive.programs.respond import HEAD_BYTES
+from labs.guest.programs.respond import HEAD_BYTES
 
 NGINX, OWN_SERVER = "nginx", "writes"
 AB, ASK = "ab", "ask"

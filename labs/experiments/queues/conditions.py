@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from labs.drive import traffic
 from labs.drive.bottleneck import Plan, path_rtt, planned, rate
-from labs.drive.condition import Condition, Group
 from labs.drive.condition_table import Changes, Row, each, row, rows
-from labs.drive.flows import Flow, Requests
 from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
-from labs.drive.testbed.path import Direction, Queue
+from labs.guest import traffic
+from labs.guest.condition import Condition, Group
+from labs.guest.flows import Flow, Requests
+from labs.guest.testbed.path import Direction, Queue
 
 BUFFERS = Group("buffers", "One flow, a FIFO of different sizes")
 AQM = Group("aqm", "One flow and requests, different queues")

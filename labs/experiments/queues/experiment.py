@@ -3,6 +3,6 @@ condition."""
 
 from __future__ import annotations
 
-from labs.drive.traffic import measure
+from labs.guest.traffic import measure
 
 __all__ = ["measure"]

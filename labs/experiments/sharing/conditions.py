@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from labs.drive import traffic
 from labs.drive.bottleneck import Plan, path_rtt, planned, rate
-from labs.drive.condition import Condition, Group
 from labs.drive.condition_table import Changes, Row, each, row, rows
-from labs.drive.flows import Flow
 from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
-from labs.drive.testbed.path import Queue
-from labs.drive.units import KIB
+from labs.guest import traffic
+from labs.guest.condition import Condition, Group
+from labs.guest.flows import Flow
+from labs.guest.testbed.path import Queue
+from labs.guest.units import KIB
 
 AGAINST_BBR = Group("against_bbr", "BBR against CUBIC, buffers of different sizes")
 CONTROLS = Group("controls", "Pairs of congestion controls")
@@ -52,7 +52,7 @@ class Parameters(LabParameters):
 
 SIZES_BDP = (0.5, 1.0, 2.0, 4.0, 8.0)
 LONGEST_S = 3600.0
-"""The longest run of flows (labs.drive.flows)."""
+"""The longest run of flows (labs.guest.flows)."""
 LONGER_TIMES = 4
 """In a deep buffer shares need minutes to settle: that condition is longer, with fewer samples.
 Flows with different RTTs last longer, too. In 60 s the phase of their sawtooths decides: the share

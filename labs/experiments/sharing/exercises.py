@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from labs.drive.testbed.link import FRAME_BYTES
-from labs.drive.units import bytes_per_second
 from labs.experiments.sharing.conditions import Parameters
+from labs.guest.testbed.link import FRAME_BYTES
+from labs.guest.units import bytes_per_second
 from labs.read.exercises import exercise
 from labs.read.theory.queues import needed_bdp
 from labs.read.theory.sharing import bbr_share, independent, synchronised

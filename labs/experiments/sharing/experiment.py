@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from labs.drive.traffic import measure
+from labs.guest.traffic import measure
 
 __all__ = ["measure"]

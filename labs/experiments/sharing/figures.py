@@ -5,10 +5,10 @@ from __future__ import annotations
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from labs.drive.testbed.link import FRAME_BYTES
-from labs.drive.units import bytes_per_second
 from labs.experiments.sharing.conditions import AGAINST_BBR
 from labs.experiments.sharing.results import Results
+from labs.guest.testbed.link import FRAME_BYTES
+from labs.guest.units import bytes_per_second
 from labs.read.display.rich_output import Table
 from labs.read.display.traffic import describe, describe_run, flows
 from labs.read.figures.axes import POINTS, Axis

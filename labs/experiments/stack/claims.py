@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from labs.drive.host_load import HERE
+from labs.guest.host_load import HERE
 from labs.read.audit.differences import of_run
 from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence

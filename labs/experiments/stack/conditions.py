@@ -7,11 +7,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from labs.drive.condition import Condition, Group, read_settings
 from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
 from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 from labs.drive.result_columns import Margin
-from labs.drive.testbed.link import Link
 from labs.drive.testbed.packages import install_line
 from labs.errors import BadInput, Missing
 from labs.experiments.stack.knobs import lines as lines
@@ -31,6 +29,8 @@ from labs.experiments.stack.settings import (
     VEGETA,
     Settings,
 )
+from labs.guest.condition import Condition, Group, read_settings
+from labs.guest.testbed.link import Link
 
 FACTORIAL = Group("factorial", "Polling or blocking, connections, and rules: every combination")
 WAITING = Group("waiting", "Ways of waiting")

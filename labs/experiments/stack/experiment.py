@@ -11,15 +11,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from labs.drive.bench import MACHINES, PROGRAMS, Bench
 from labs.drive.compiled import compiled
-from labs.drive.condition import Condition, read_settings
-from labs.drive.download import serve_nginx
-from labs.drive.testbed.contract import Host, Process
 from labs.errors import Missing, RunFailed
 from labs.experiments.stack.knobs import Knob, set_device, set_rules
 from labs.experiments.stack.places import Places, allowed_cpus, pinning, places, set_places
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
+from labs.guest.bench import MACHINES, PROGRAMS, Bench
+from labs.guest.condition import Condition, read_settings
+from labs.guest.download import serve_nginx
+from labs.guest.testbed.contract import Host, Process
 
 SOURCE = "epoll_server.c"
 ASK = PROGRAMS / "ask.py"

@@ -1,7 +1,7 @@
 """The settings of the device and of netfilter in a run: set, then read back.
 
 On namespaces all of them belong to the server's network namespace, so they end with it. A killed
-run leaves its namespaces to the next one, which removes them (`labs/drive/testbed/namespaces.py`).
+run leaves its namespaces to the next one, which removes them (`labs/guest/testbed/namespaces.py`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from labs.drive.condition import Condition, read_settings
-from labs.drive.testbed.contract import Host
-from labs.drive.testbed.link import DEVICE, Argv
 from labs.errors import LabError
 from labs.experiments.stack.settings import CONNTRACK, DEFAULT, GRO, IDLE, NONE, Settings
+from labs.guest.condition import Condition, read_settings
+from labs.guest.testbed.contract import Host
+from labs.guest.testbed.link import DEVICE, Argv
 
 TABLE = "labs"
 HOOKS = ("prerouting", "input", "output", "postrouting")

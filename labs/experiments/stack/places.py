@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from labs.drive.testbed.contract import Host
 from labs.experiments.stack.knobs import OWN_SYSFS, Knob, reading, refusal, writing
 from labs.experiments.stack.settings import APART, FREE, SAME, Settings
+from labs.guest.testbed.contract import Host
 
 # Virtio devices have their interrupts one folder above their own.
 INTERRUPTS = (

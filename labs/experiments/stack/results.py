@@ -10,9 +10,9 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from labs.drive.host_load import HERE
 from labs.drive.result_columns import Note, part
 from labs.experiments.stack.settings import EPOLL, WRK, Settings
+from labs.guest.host_load import HERE
 from labs.read.claims.ledger import article_beside
 from labs.read.parse.http_loads import Load, intended_us
 from labs.read.parse.reports import ServerReport, Setting

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from labs.drive.condition import Condition, Group, Sysctls, as_settings
 from labs.drive.condition_table import Changes, Row, each, row, rows, same, select
 from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
-from labs.drive.testbed.link import MSS_BYTES, Link
-from labs.drive.units import KIB, MIB, bytes_carried
 from labs.experiments.sweeps.settings import WRITE_BYTES_MAX, Settings
+from labs.guest.condition import Condition, Group, Sysctls, as_settings
+from labs.guest.testbed.link import MSS_BYTES, Link
+from labs.guest.units import KIB, MIB, bytes_carried
 
 ARTICLE = Group("article", "The article's five series")
 SURFACE = Group("surface", "Send buffer by receive buffer")

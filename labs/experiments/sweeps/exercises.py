@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from labs.drive.units import KIB, MIB
+from labs.guest.units import KIB, MIB
 from labs.read.exercises import exercise
 from labs.read.theory.bdp import line_goodput_bytes_s
 from labs.read.theory.bulk import Transfer, transfer

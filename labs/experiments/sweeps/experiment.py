@@ -9,13 +9,13 @@ import json
 import signal
 from typing import Any
 
-from labs.drive.bench import PROGRAMS, Bench
-from labs.drive.condition import Condition, read_settings
-from labs.drive.outcome import Buffer
-from labs.drive.testbed.contract import Host, Process
-from labs.drive.units import KIB, MIB
 from labs.errors import RunFailed
 from labs.experiments.sweeps.settings import WRITES_PER_WAKE, Settings
+from labs.guest.bench import PROGRAMS, Bench
+from labs.guest.condition import Condition, read_settings
+from labs.guest.outcome import Buffer
+from labs.guest.testbed.contract import Host, Process
+from labs.guest.units import KIB, MIB
 
 IPERF3 = "iperf3"
 REPORT, SAID = "iperf3.json", "iperf3.txt"

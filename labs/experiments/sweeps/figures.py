@@ -8,11 +8,11 @@ from typing import Any
 
 from pandas import DataFrame
 
-from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
 from labs.experiments.sweeps.conditions import Parameters
 from labs.experiments.sweeps.results import Results, article, parameter
 from labs.experiments.sweeps.settings import WRITES_PER_WAKE
+from labs.guest.units import KIB, MIB
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.display.beside import results_of
 from labs.read.display.format import in_three_digits, size_in_words

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 from labs.drive.result_columns import Note, part
-from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import GIB, KIB, MIB, bytes_carried
 from labs.experiments.sweeps.experiment import INTERRUPTED, IPERF3, REFUSED, REPORT, RESET, SAID
 from labs.experiments.sweeps.settings import Settings
+from labs.guest.testbed.link import MSS_BYTES
+from labs.guest.units import GIB, KIB, MIB, bytes_carried
 from labs.read.claims.ledger import article_beside
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.bulk_transfer import (

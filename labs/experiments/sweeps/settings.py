@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labs.drive.units import KIB, MIB
+from labs.guest.units import KIB, MIB
 
 WRITE_BYTES_MAX = MIB
 """The largest size of a write that iperf3 accepts (MAX_BLOCKSIZE)."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from labs.drive.condition import Condition, Group, as_settings
 from labs.drive.condition_table import Row, each, row, rows, same, select
 from labs.drive.parameters.declare import LabParameters, parameter
 from labs.drive.result_columns import Margin
-from labs.drive.testbed.link import Link
-from labs.drive.units import KIB, MIB
 from labs.experiments.windows.paths import lines as lines
 from labs.experiments.windows.settings import ACCEPT, DIRECT, LISTEN, ROUTER, Settings
+from labs.guest.condition import Condition, Group, as_settings
+from labs.guest.testbed.link import Link
+from labs.guest.units import KIB, MIB
 
 ARTICLE = Group("article", "The article's rig: the loopback device")
 HOSTS = Group("hosts", "The same on two hosts")

@@ -10,12 +10,6 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from labs.drive.bench import CAPTURE_FILES, MACHINES, PROGRAMS, Bench
-from labs.drive.condition import Condition, read_settings
-from labs.drive.outcome import Buffer
-from labs.drive.testbed.contract import Host, Process
-from labs.drive.testbed.link import layout
-from labs.drive.units import KIB
 from labs.errors import RunFailed
 from labs.experiments.windows.paths import (
     ARRIVALS,
@@ -27,6 +21,12 @@ from labs.experiments.windows.paths import (
     undoing,
 )
 from labs.experiments.windows.settings import LOOPBACK, Settings
+from labs.guest.bench import CAPTURE_FILES, MACHINES, PROGRAMS, Bench
+from labs.guest.condition import Condition, read_settings
+from labs.guest.outcome import Buffer
+from labs.guest.testbed.contract import Host, Process
+from labs.guest.testbed.link import layout
+from labs.guest.units import KIB
 
 HOLD = PROGRAMS / "hold.py"
 FILL = PROGRAMS / "fill.py"

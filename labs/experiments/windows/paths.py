@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from labs.drive.condition import Condition, read_settings
-from labs.drive.testbed.link import Argv, Link, layout, number, offloads_off
 from labs.experiments.windows.settings import DIRECT, LOOPBACK, ROUTER, Settings
+from labs.guest.condition import Condition, read_settings
+from labs.guest.testbed.link import Argv, Link, layout, number, offloads_off
 
 LOOPBACK_SENDER, LOOPBACK_RECEIVER = "127.0.0.2", "127.0.0.3"
 LOOPBACK_ROUTE = ("local", "127.0.0.0/8", "dev", "lo")

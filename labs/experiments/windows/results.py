@@ -11,9 +11,9 @@ import numpy
 from pandas import DataFrame, Series
 
 from labs.drive.result_columns import Note, column, part
-from labs.drive.units import KIB, SECOND_NS
 from labs.experiments.windows.conditions import PATCHED
 from labs.experiments.windows.settings import ACCEPT, LISTEN, LOOPBACK, NEVER, Settings
+from labs.guest.units import KIB, SECOND_NS
 from labs.read.claims.ledger import article_beside
 from labs.read.display.format import SHOWN_DIGITS
 from labs.read.parse.socket_samples import SocketSample

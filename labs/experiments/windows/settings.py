@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labs.drive.units import KIB, MIB
+from labs.guest.units import KIB, MIB
 
 LOOPBACK, ROUTER, DIRECT = "loopback", "router", "direct"
 LISTEN, ACCEPT = "listen", "accept"

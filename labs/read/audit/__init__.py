@@ -1,1 +1,1 @@
-"""What a machine is set to: pure functions of what `labs/drive/programs/audit.py` has read."""
+"""What a machine is set to: pure functions of what `labs/drive/machine_audit.py` has read."""

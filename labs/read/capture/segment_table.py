@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints, overload
 
 import numpy as np
 
-from labs.drive.units import MB
 from labs.errors import Missing
+from labs.guest.units import MB
 from labs.read.native.compiled import (
     NUMBERS,
     Arrays,

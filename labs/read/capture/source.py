@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from labs.drive.units import MIB
 from labs.errors import BadInput, Damaged, Missing
+from labs.guest.units import MIB
 
 GZIP, ZSTD, XZ = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00"
 INFLATE_BYTES = 1 << 16

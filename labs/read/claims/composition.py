@@ -23,9 +23,9 @@ from itertools import combinations, groupby
 from statistics import median, mode
 from typing import Any
 
-from labs.drive.condition import Condition
 from labs.drive.kernel.versions import DEFAULT
 from labs.drive.parameters.declare import TESTBEDS
+from labs.guest.condition import Condition
 from labs.read.claims.ledger import Article, Claim, Figure
 from labs.read.claims.verdict import (
     AND,

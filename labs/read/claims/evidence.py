@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
-from labs.drive.condition import Condition
 from labs.drive.parameters.declare import declared
 from labs.errors import Damaged, Missing
+from labs.guest.condition import Condition
 from labs.read.batch_index import Index, read_index
 from labs.read.batch_index_schema import COPY_AGAIN, MADE, beside
 from labs.read.claims.ledger import parameter as parameter_of

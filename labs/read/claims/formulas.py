@@ -42,8 +42,8 @@ from math import ceil, inf, nan
 from statistics import median
 from typing import Any
 
-from labs.drive.units import MIB
 from labs.errors import BadInput
+from labs.guest.units import MIB
 from labs.read.display.format import (
     counted,
     in_digits,

@@ -51,7 +51,7 @@ from labs.read.json_schema import objection
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-    from labs.drive.condition import Condition
+    from labs.guest.condition import Condition
     from labs.read.runs.run import Run
 
 SCHEMA = Path(__file__).with_name("article.schema.json")

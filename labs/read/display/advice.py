@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from labs.drive.kernel.versions import SERIES
-from labs.drive.units import GIB, MIB
+from labs.guest.units import GIB, MIB
 from labs.read.display.format import in_three_digits, size_in_words, terminal_table
 from labs.read.display.rich_output import Table, Text
 from labs.read.theory.advice import FULL, SIZES, Advice, End, Reached, advise, reached

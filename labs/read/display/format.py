@@ -15,7 +15,7 @@ from math import isfinite
 from numbers import Integral, Real
 from typing import Any, TextIO
 
-from labs.drive.units import KIB, MB, MIB
+from labs.guest.units import KIB, MB, MIB
 
 RTT_BELOW_MS = 0.1
 """A measured round trip below this is only said to be below it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from labs.drive.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
-from labs.drive.testbed.path import path_from_json
 from labs.errors import BadInput
+from labs.guest.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
+from labs.guest.testbed.path import path_from_json
 from labs.read.display.format import few, milliseconds
 from labs.read.runs.recorded import is_recorded
 from labs.read.runs.run import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labs.drive.units import SECOND_NS
+from labs.guest.units import SECOND_NS
 from labs.read.display.format import in_digits, is_known
 from labs.read.display.rich_output import Table
 from labs.read.readings.flows import (

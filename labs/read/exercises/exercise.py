@@ -27,7 +27,7 @@ from functools import cache
 from typing import Any
 
 from labs.drive.parameters.declare import Scalar
-from labs.drive.units import KIB, MIB
+from labs.guest.units import KIB, MIB
 from labs.read.claims.formulas import describe, parse
 from labs.read.lab import Lab
 from labs.read.runs.run import Run

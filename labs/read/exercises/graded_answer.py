@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labs.drive.units import KIB, MIB
+from labs.guest.units import KIB, MIB
 from labs.read.exercises.exercise import Answer, Exercise, Expected
 
 RIGHT, WRONG, MISSING, UNREADABLE = "right", "wrong", "missing", "unreadable"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pandas import DataFrame
 
-from labs.drive.units import KIB, MIB
+from labs.guest.units import KIB, MIB
 from labs.read.display.advice import describe_path, describe_reached
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.figures.axes import SIZES, Axis

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy
 from pandas import DataFrame
 
-from labs.drive.units import MIB, SECOND_NS
+from labs.guest.units import MIB, SECOND_NS
 from labs.read.display.format import in_three_digits
 from labs.read.display.provenance import of_run
 from labs.read.figures.axes import SIZES, Axis

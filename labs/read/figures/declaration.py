@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from plotly.graph_objects import Figure
 
-from labs.drive.condition import Group
+from labs.guest.condition import Group
 from labs.read.display.provenance import of_table
 from labs.read.figures.axes import Axis, Columns, declared
 from labs.read.figures.plot import Plot, Trace, assembled

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy
 from pandas import DataFrame, Series, concat, cut
 
-from labs.drive.units import SECOND_NS
 from labs.errors import BadInput
+from labs.guest.units import SECOND_NS
 from labs.read.display.format import in_three_digits
 from labs.read.figures.axes import DIGITS, Axis
 from labs.read.figures.lines import LOOKS, MEASURED, Lines, Prediction

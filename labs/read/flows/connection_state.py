@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import numpy
 
-from labs.drive.testbed.link import MSS_BYTES
 from labs.errors import BadInput
+from labs.guest.testbed.link import MSS_BYTES
 from labs.read.capture.segment_table import ACK, FIN, IN_PARTS, PSH, RST, SYN, Table, must_fit
 from labs.read.capture.tcp_marks import Marker
 from labs.read.native.compiled import Int8s, Int32s, Int64s, Uint16s, native

@@ -18,8 +18,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from labs.drive.units import MIB
 from labs.errors import Damaged
+from labs.guest.units import MIB
 
 _AB_BEGIN = "This is ApacheBench, Version "
 _AB_PERCENTILES = "Percentage served,Time in ms"

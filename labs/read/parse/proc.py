@@ -119,7 +119,7 @@ def offloads(printed: str) -> dict[str, bool]:
 
 
 def machines(states: object) -> dict[str, dict[str, Any]]:
-    """Return what labs/drive/host_load.py wrote, once it has that shape; else raise Damaged."""
+    """Return what labs/guest/host_load.py wrote, once it has that shape; else raise Damaged."""
     if not isinstance(states, dict):
         raise Damaged("not an object with an entry per machine")
     for name, about in states.items():

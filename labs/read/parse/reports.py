@@ -1,8 +1,8 @@
 """What the programs of the labs, iperf3 and `tc -j` report in JSON.
 
 Every function raises Damaged for what its program cannot have written. Sources:
-`labs/drive/flows.py`, which describes the files of a run with several flows;
-`labs/drive/programs/fetch.py`, `ask.py` and `epoll_server/epoll_server.c`; iperf 3.12,
+`labs/guest/flows.py`, which describes the files of a run with several flows;
+`labs/guest/programs/fetch.py`, `ask.py` and `epoll_server/epoll_server.c`; iperf 3.12,
 src/iperf_api.c iperf_json_start(), iperf_json_finish(); iproute2, tc/q_codel.c, q_fq_codel.c,
 q_red.c, q_pie.c, q_fq_pie.c, q_cake.c (names of the counters of marked packets).
 """

@@ -1,6 +1,6 @@
 """A parser of the samples that a receiver takes of its own socket.
 
-Source: `labs/drive/programs/hold.py`, which writes them.
+Source: `labs/guest/programs/hold.py`, which writes them.
 """
 
 from __future__ import annotations

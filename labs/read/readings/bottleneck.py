@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labs.drive.testbed.path import NetworkPath
-from labs.drive.units import SECOND_NS, bytes_per_second
+from labs.guest.testbed.path import NetworkPath
+from labs.guest.units import SECOND_NS, bytes_per_second
 from labs.read.parse.qdisc_samples import QueueSample
 from labs.read.readings.flows import begin_ns, in_steady_state, steady_ns, steady_s, traffic_of
 from labs.read.runs.raw_files import MARKED, QUEUE

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from labs.drive.units import MIB, bytes_carried
+from labs.guest.units import MIB, bytes_carried
 from labs.read.display.format import in_three_digits, size_in_words
 from labs.read.readings.bulk_transfer import SYSCTL
 from labs.read.theory.advice import advise

@@ -12,7 +12,7 @@ from typing import Any
 from pandas import DataFrame
 
 from labs.drive.result_columns import Note, part
-from labs.drive.units import MIB
+from labs.guest.units import MIB
 from labs.read.claims.formulas import farthest
 from labs.read.display.format import counted
 from labs.read.readings.goodput import Download, sampled_socket

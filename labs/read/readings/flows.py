@@ -1,7 +1,7 @@
 """The flows of a run with several: what each carried over time, their shares, and how fairly.
 
 Flow i is the connection from the client's port FIRST_PORT + i to the server's SERVER_PORT
-(`labs/drive/flows.py`). What a flow carried is what its receiving program read; the receiver's
+(`labs/guest/flows.py`). What a flow carried is what its receiving program read; the receiver's
 kernel and, where there is one, its capture count the same bytes.
 """
 
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from labs.drive.flows import FIRST_PORT, Flow, Traffic, traffic_from_json
-from labs.drive.units import MB, SECOND_NS
 from labs.errors import BadInput, Damaged
+from labs.guest.flows import FIRST_PORT, Flow, Traffic, traffic_from_json
+from labs.guest.units import MB, SECOND_NS
 from labs.read import capture
 from labs.read.parse.reports import StreamReport
 from labs.read.runs.raw_files import STREAMS
@@ -37,7 +37,7 @@ FAIR_WINDOW_S = 2.0
 PORT_AT = {"server": "peer_port", "client": "local_port"}
 """The column of a host's samples with the client's port."""
 AS_PLANNED, UNFINISHED = ("size", "stop"), "run"
-"""How the ends of a flow end (labs/drive/programs/stream.py). A reader whose last segment was lost
+"""How the ends of a flow end (labs/guest/programs/stream.py). A reader whose last segment was lost
 has not ended with the run."""
 
 

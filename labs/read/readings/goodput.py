@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from labs.drive.units import MILLISECOND_NS, SECOND_NS
+from labs.guest.units import MILLISECOND_NS, SECOND_NS
 from labs.read.runs.run import Run
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def download(run: Run) -> Download:
 
 
 def from_fetch(fetched: dict[str, Any]) -> Download:
-    """Read what the discarding client wrote (labs/drive/programs/fetch.py)."""
+    """Read what the discarding client wrote (labs/guest/programs/fetch.py)."""
     begin, end = fetched["first_byte_ns"], fetched["end_ns"]
     points = [(at_ns, size) for at_ns, size in fetched["timeline"] if begin < at_ns < end]
     return Download(

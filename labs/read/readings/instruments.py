@@ -10,7 +10,7 @@ import numpy
 import pandas
 from pandas import DataFrame
 
-from labs.drive.units import SECOND_NS
+from labs.guest.units import SECOND_NS
 from labs.read import capture
 from labs.read.readings.goodput import Download, own_socket, received_bytes
 from labs.read.runs.run import Run

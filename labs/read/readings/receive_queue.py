@@ -16,8 +16,8 @@ import numpy
 import pandas
 from pandas import DataFrame, Series
 
-from labs.drive.units import SECOND_NS
 from labs.errors import Damaged
+from labs.guest.units import SECOND_NS
 from labs.read import capture
 from labs.read.capture.segment_table import ACK, PSH, SYN
 from labs.read.display.beside import last_match

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy
 
-from labs.drive.units import SECOND_NS
+from labs.guest.units import SECOND_NS
 from labs.read.parse.reports import RequestReport
 from labs.read.readings.flows import begin_ns, steady_ns, traffic_of
 from labs.read.runs.raw_files import REQUESTS

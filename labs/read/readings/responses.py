@@ -10,8 +10,8 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from labs.drive.testbed.link import FRAME_BYTES, MSS_BYTES
 from labs.errors import BadInput
+from labs.guest.testbed.link import FRAME_BYTES, MSS_BYTES
 from labs.read import capture
 from labs.read.capture.segment_table import FIN, RST, SYN
 from labs.read.flows.connection_state import connection_state, mss_bytes

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from labs.drive.flows import Flow, Traffic
-from labs.drive.testbed.link import FRAME_BYTES
-from labs.drive.units import bytes_per_second
+from labs.guest.flows import Flow, Traffic
+from labs.guest.testbed.link import FRAME_BYTES
+from labs.guest.units import bytes_per_second
 from labs.read.theory.bdp import (
     FOLLOWS_MATHIS,
     SEGMENTS_PER_ACK,

@@ -8,11 +8,11 @@ from statistics import median
 
 import numpy
 
-from labs.drive.flows import Traffic
 from labs.drive.result_columns import Note, column, part
-from labs.drive.testbed.link import FRAME_BYTES
-from labs.drive.testbed.path import DIRECTIONS, Queue
-from labs.drive.units import SECOND_NS, bytes_per_second
+from labs.guest.flows import Traffic
+from labs.guest.testbed.link import FRAME_BYTES
+from labs.guest.testbed.path import DIRECTIONS, Queue
+from labs.guest.units import SECOND_NS, bytes_per_second
 from labs.read.readings import bottleneck
 from labs.read.readings.flows import (
     apart_pct,

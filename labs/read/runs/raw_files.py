@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from labs.drive import tc
-from labs.drive.host_load import FILE
 from labs.drive.record.stored_files import AGAIN, MOST_RAW_JSON_BYTES, parse, read_bytes
-from labs.drive.testbed.link import Measured
 from labs.errors import Damaged
+from labs.guest import tc
+from labs.guest.host_load import FILE
+from labs.guest.testbed.link import Measured
 
 if TYPE_CHECKING:
     from labs.read.parse import http_clients, http_loads, proc, qdisc_samples, reports

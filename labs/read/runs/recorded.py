@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from labs.drive.condition import seed_of
 from labs.drive.kernel.memory_size import guest_memory_mib
 from labs.drive.kernel.versions import age, read_kernel_spec, release_of, series_of
 from labs.drive.parameters.declare import did_you_mean
@@ -22,6 +21,7 @@ from labs.drive.record.seal import canonical, digest
 from labs.drive.record.stored_files import read_bytes
 from labs.drive.record.study_file import read_study
 from labs.errors import BadInput, Damaged, Missing
+from labs.guest.condition import seed_of
 from labs.read.display.format import input_value
 from labs.read.runs import kept_content
 from labs.read.runs.archive import (

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from labs.drive.condition import Condition, from_json, read_settings
-from labs.drive.outcome import Buffer, Command
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.seal import RUN, Seal, key, read_seal, verify
 from labs.drive.record.stored_files import (
@@ -21,10 +19,12 @@ from labs.drive.record.stored_files import (
     read_bytes,
     read_json,
 )
-from labs.drive.tc import Queue, queues
-from labs.drive.testbed.link import LinkReport, Measured, report_from_json
-from labs.drive.units import SECOND_NS
 from labs.errors import BadInput, Damaged
+from labs.guest.condition import Condition, from_json, read_settings
+from labs.guest.outcome import Buffer, Command
+from labs.guest.tc import Queue, queues
+from labs.guest.testbed.link import LinkReport, Measured, report_from_json
+from labs.guest.units import SECOND_NS
 from labs.read.display.format import command_lines
 from labs.read.parse.http_clients import Httping, Wget, httping, wget
 from labs.read.parse.proc import changes, counters

@@ -9,8 +9,8 @@ from typing import Any
 
 from labs.drive.record.stored_files import STUDY_SCHEMA
 from labs.drive.record.study_file import StudyFile, read_study
-from labs.drive.units import KIB
 from labs.errors import BadInput, Damaged
+from labs.guest.units import KIB
 from labs.read.json_schema import objection
 
 FIXED_BURST_MBIT, FIXED_BURST_BYTES = 1000, 20 * KIB

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from labs.drive.units import SECOND_NS
+from labs.guest.units import SECOND_NS
 
 
 @dataclass(frozen=True)

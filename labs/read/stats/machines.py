@@ -12,7 +12,7 @@ from functools import cache
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from labs.drive.host_load import FILE, HERE
+from labs.guest.host_load import FILE, HERE
 from labs.read.display.rich_output import Table
 from labs.read.parse import proc
 from labs.read.runs.raw_files import MACHINES, SAMPLING

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from labs.drive.host_load import HERE
 from labs.drive.record.seal import canonical
 from labs.drive.result_columns import Margin
 from labs.errors import BadInput
+from labs.guest.host_load import HERE
 from labs.read.display.format import in_runs, size_in_words, terminal_table
 from labs.read.display.rich_output import Table, Words
 from labs.read.lab import Lab

@@ -12,9 +12,9 @@ from functools import lru_cache, partial
 from math import ceil, inf
 from typing import Any
 
-from labs.drive.testbed.link import MSS_BYTES
-from labs.drive.units import KIB, MIB
 from labs.errors import BadInput
+from labs.guest.testbed.link import MSS_BYTES
+from labs.guest.units import KIB, MIB
 from labs.read.theory.bdp import (
     BBR_TOLERATES_PCT,
     FOLLOWS_MATHIS,

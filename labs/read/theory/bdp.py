@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from math import sqrt
 
-from labs.drive.testbed.link import FRAME_BYTES, MSS_BYTES
-from labs.drive.units import bytes_carried, bytes_per_second
+from labs.guest.testbed.link import FRAME_BYTES, MSS_BYTES
+from labs.guest.units import bytes_carried, bytes_per_second
 
 HEADER_BYTES = FRAME_BYTES - MSS_BYTES
 """What htb counts around that payload: Ethernet (14), IPv4 (20), TCP with timestamps (32).

@@ -4,7 +4,7 @@ reads, or a program that discards, which may pause.
 Source: iperf3's iperf_send(); nginx's ngx_linux_sendfile_chain(); fs/splice.c
 splice_direct_to_actor(), splice_to_socket() (from 6.5), pipe_to_sendpage() (before);
 mm/shmem.c shmem_file_splice_read(), shmem_file_read_iter(); wget's fd_read_body();
-labs/drive/programs/fetch.py read_body(); net/ipv4/tcp.c tcp_recvmsg_locked(). Times are in
+labs/guest/programs/fetch.py read_body(); net/ipv4/tcp.c tcp_recvmsg_locked(). Times are in
 nanoseconds, sizes in bytes.
 """
 

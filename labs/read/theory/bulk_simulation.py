@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from labs.drive.record.sources import TRANSLATOR, digest_of_code, of_this_python
-from labs.drive.units import SECOND_NS, bytes_per_second
+from labs.guest.units import SECOND_NS, bytes_per_second
 from labs.read.native.objects import performed_as_c
 from labs.read.theory.bdp import HEADER_BYTES
 from labs.read.theory.bulk_flow import CUBIC, RENO, Flow, buffers

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 
 from labs.drive.kernel.memory_size import LARGE_BUFFERS_SINCE
-from labs.drive.units import MIB
 from labs.errors import BadInput
+from labs.guest.units import MIB
 
 _SERIES = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\D.*)?", re.ASCII | re.DOTALL)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labs.drive.units import SECOND_NS
+from labs.guest.units import SECOND_NS
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
 from labs.read.theory.kernels import (
     CLAMP_FOLLOWS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from labs.drive.testbed.link import MSS_BYTES
+from labs.guest.testbed.link import MSS_BYTES
 from labs.read.theory.bdp import INITIAL_WINDOW_SEGMENTS
 from labs.read.theory.kernels import CLAMP_FOLLOWS, RATIO, SMALL_HEADS, first_ratio
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from labs.batches.shards import from_environment, merge, parse, shard
 from labs.catalog import find
-from labs.drive.condition import from_json
 from labs.drive.record.seal import digest, key, read_seal
 from labs.errors import BadInput, ResultsDiffer
+from labs.guest.condition import from_json
 from labs.launch.plan import Planned
 from tests.run_folders import inputs, make_run
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from labs.cli.__main__ import main
-from labs.drive.units import MIB
+from labs.guest.units import MIB
 from labs.read.theory.advice import advise
 from labs.read.theory.windows import receive_window_bytes, send_bound_bytes
 

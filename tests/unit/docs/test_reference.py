@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docs.reference import PAGE, page, programs, schedulers
 from labs.drive.kernel.build import congestion_controls
-from labs.drive.testbed.path import QUEUES
+from labs.guest.testbed.path import QUEUES
 
 
 def test_page_is_current() -> None:

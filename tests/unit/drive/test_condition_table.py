@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from labs.drive.condition import Group
 from labs.drive.condition_table import Row, each, row, rows, same, select
 from labs.drive.parameters.declare import LabParameters
-from labs.drive.testbed.link import Link
 from labs.errors import BadInput
+from labs.guest.condition import Group
+from labs.guest.testbed.link import Link
 
 NEAR, FAR = Group("near", "Near"), Group("far", "Far")
 LONG = Link(delay_ms=100.0)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from labs.drive.result_columns import column, columns_of, computed_columns, part, values_of
-from labs.drive.units import KIB
 from labs.errors import BadInput
+from labs.guest.units import KIB
 
 hidden = partial(part, unit="bytes", hidden=True)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import labs
-from labs.drive.units import MIB
 from labs.errors import BadInput
+from labs.guest.units import MIB
 
 
 def test_advise_chart_has_the_point_advised_and_the_point_where_you_are() -> None:

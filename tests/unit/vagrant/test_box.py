@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from labs.drive.testbed import vagrant as testbed
-from labs.drive.testbed.link import Link, shaping
 from labs.drive.testbed.packages import MACHINE_TOOLS, packages
 from labs.errors import Missing
+from labs.guest.testbed.link import Link, shaping
 from vagrant import box
 
 ROOT = Path(__file__).parents[3]

@@ -23,8 +23,8 @@ from labs.drive.kernel.guest_root import (
     listed,
 )
 from labs.drive.kernel.kept_copy import content_digest
-from labs.drive.programs.init import INIT, PYTHON
 from labs.errors import Missing
+from labs.guest.programs.init import INIT, PYTHON
 from labs.launch.inventory import python
 
 LDCONFIG = shutil.which("ldconfig", path=PATH)

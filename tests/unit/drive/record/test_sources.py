@@ -28,7 +28,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("read/theory/bdp.py", True),
         ("read/native/to_c.py", True),
-        ("drive/units.py", True),
+        ("guest/units.py", True),
         ("experiments/buffers/results.py", True),
         ("experiments/buffers/article1.toml", True),  # of which a column has the figures
         ("experiments/buffers/figures.py", False),
@@ -36,7 +36,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("experiments/nagle/article3.toml", False),
         ("read/figures/style.py", False),
         ("read/audit/sysctls.toml", False),
-        ("drive/guest.py", False),
+        ("guest/entry.py", False),
         ("__init__.py", False),
         ("catalog.py", False),
         ("cli/claims.py", False),

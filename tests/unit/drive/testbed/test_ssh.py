@@ -20,9 +20,9 @@ from labs.drive.record.removal import Made
 from labs.drive.testbed import far_end
 from labs.drive.testbed.connection import BOOTSTRAP, Login, modules
 from labs.drive.testbed.far_end import Channel
-from labs.drive.testbed.link import Link
 from labs.drive.testbed.vagrant import Machine, Machines, is_shaped, unshaping
 from labs.errors import BadInput
+from labs.guest.testbed.link import Link
 
 CONTROL = Path("/tmp/labs-ssh-x/control")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.drive.units import MIB
 from labs.experiments.buffers.results import Results, article
+from labs.guest.units import MIB
 from labs.read.claims.composition import composed
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge, judges_of

@@ -6,9 +6,9 @@ from statistics import median
 
 import pytest
 
-from labs.drive.units import GIB, MIB
 from labs.experiments.buffers.results import Results, of_client, response_header_bytes
 from labs.experiments.buffers.settings import DISCARD, WGET
+from labs.guest.units import GIB, MIB
 from labs.read.readings.bulk_transfer import predicted
 from labs.read.readings.goodput import download
 from labs.read.readings.instruments import shaper_drops

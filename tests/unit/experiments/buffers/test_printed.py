@@ -9,9 +9,9 @@ from typing import Any
 from pandas import DataFrame
 
 from labs.drive.result_columns import values_of
-from labs.drive.units import GIB
 from labs.experiments.buffers.figures import as_printed, by_client
 from labs.experiments.buffers.results import Results
+from labs.guest.units import GIB
 from labs.read.runs.run import Run
 from tests.real_runs import real, with_condition, with_link
 

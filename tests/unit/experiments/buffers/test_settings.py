@@ -10,7 +10,6 @@ import pytest
 from pandas import isna
 
 from labs.catalog import find
-from labs.drive.condition import as_settings, read_settings
 from labs.experiments.buffers.conditions import (
     ARTICLE,
     FEW,
@@ -31,6 +30,7 @@ from labs.experiments.buffers.figures import buffers_table, by_condition, descri
 from labs.experiments.buffers.results import Results, article, parameter
 from labs.experiments.buffers.settings import Settings
 from labs.experiments.buffers.tables import COLUMNS, buffer_rows
+from labs.guest.condition import as_settings, read_settings
 from labs.read.claims.ledger import figures_by_column
 from labs.read.readings.bulk_transfer import WMEM
 from labs.read.readings.instruments import instants

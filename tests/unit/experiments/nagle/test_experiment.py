@@ -14,11 +14,11 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.preview import preview
-from labs.drive.programs.respond import HEAD_BYTES, head
 from labs.errors import BadInput
 from labs.experiments.nagle import conditions as nagle
 from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.experiments.nagle.experiment import ASK, RESPOND
+from labs.guest.programs.respond import HEAD_BYTES, head
 
 BODY = 612
 

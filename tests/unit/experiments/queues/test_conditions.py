@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from labs.catalog import find
-from labs.drive.condition import Condition
-from labs.drive.flows import Traffic, traffic_from_json
 from labs.experiments.queues.conditions import IDLE_S
 from labs.experiments.queues.conditions import Parameters as Queues
+from labs.guest.condition import Condition
+from labs.guest.flows import Traffic, traffic_from_json
 from labs.read.claims.ledger import read
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from labs.catalog import find
-from labs.drive.condition import Condition
-from labs.drive.flows import Traffic, traffic_from_json
 from labs.errors import BadInput
 from labs.experiments.sharing.conditions import Parameters as Sharing
+from labs.guest.condition import Condition
+from labs.guest.flows import Traffic, traffic_from_json
 from labs.read.claims.ledger import WILD, read
 from labs.read.readings.traffic_results import beyond_transfer_ms
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.condition import read_settings
 from labs.errors import BadInput, Missing
 from labs.experiments.stack import conditions as module
 from labs.experiments.stack.conditions import (
@@ -26,6 +25,7 @@ from labs.experiments.stack.knobs import lines, ruleset
 from labs.experiments.stack.places import pinning, places
 from labs.experiments.stack.results import COMPARED
 from labs.experiments.stack.settings import APART, CONNTRACK, FREE, IDLE, SAME, VEGETA, Settings
+from labs.guest.condition import read_settings
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.drive.units import bytes_carried
 from labs.experiments.sweeps.conditions import Parameters as Sweeps
 from labs.experiments.sweeps.results import article
+from labs.guest.units import bytes_carried
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import judge, judges_of
 from labs.read.claims.verdict import (

@@ -8,11 +8,11 @@ from collections import Counter
 import pytest
 
 from labs.catalog import find
-from labs.drive.condition import Condition
 from labs.drive.parameters.declare import check
 from labs.errors import BadInput, Missing
 from labs.experiments.sweeps import conditions as sweeps
 from labs.experiments.sweeps.conditions import Parameters as Sweeps
+from labs.guest.condition import Condition
 from labs.launch import inventory
 
 KIB, MIB = 1 << 10, 1 << 20

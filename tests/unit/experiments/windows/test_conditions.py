@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from labs.catalog import find
-from labs.drive.condition import Condition, read_settings
 from labs.drive.preview import preview
 from labs.experiments.windows import conditions as windows
 from labs.experiments.windows import paths
 from labs.experiments.windows.conditions import Parameters as Windows
 from labs.experiments.windows.settings import Settings
+from labs.guest.condition import Condition, read_settings
 
 
 def every(**given: object) -> dict[str, Condition]:

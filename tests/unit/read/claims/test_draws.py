@@ -13,8 +13,8 @@ import pytest
 
 from labs.batches.index_writer import IndexWriter, PlannedRow
 from labs.catalog import find, with_ledgers
-from labs.drive.condition import Condition
 from labs.errors import BadInput
+from labs.guest.condition import Condition
 from labs.read.batch_index_schema import MADE, beside
 from labs.read.claims.composition import (
     COMPETING,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.programs import sampler
+from labs.guest.programs import sampler
 from labs.read.parse import inet_diag, ss
 from labs.read.parse.inet_diag import TcpInfo
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labs.drive import tc
 from labs.errors import Damaged
+from labs.guest import tc
 from labs.read.parse import http_clients, http_loads, inet_diag, proc, socket_samples, ss
 from labs.read.parse.inet_diag import tcp_info
 from labs.read.parse.ss import FORMS, GROUPS

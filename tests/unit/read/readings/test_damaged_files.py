@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.host_load import FILE
 from labs.drive.record.seal import compute
 from labs.errors import Damaged
+from labs.guest.host_load import FILE
 from labs.read.readings.goodput import download
 from labs.read.readings.latency import AB, OWN, latency
 from labs.read.runs.run import Run

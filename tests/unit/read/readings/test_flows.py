@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from labs.drive.flows import Flow, Requests, Traffic
-from labs.drive.testbed.path import Change, Direction, NetworkPath
 from labs.errors import Damaged
+from labs.guest.flows import Flow, Requests, Traffic
+from labs.guest.testbed.path import Change, Direction, NetworkPath
 from labs.read.parse.reports import StreamReport
 from labs.read.readings.bottleneck import bytes_between
 from labs.read.readings.flows import Carried, cuts_of, traffic_of_plan

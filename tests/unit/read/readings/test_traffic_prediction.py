@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from labs.drive.flows import Flow, Requests, Traffic
-from labs.drive.testbed.path import Direction, NetworkPath, Queue
+from labs.guest.flows import Flow, Requests, Traffic
+from labs.guest.testbed.path import Direction, NetworkPath, Queue
 from labs.read.readings.traffic_prediction import buffer_segments, first_ones, predicted
 from labs.read.theory.queues import reno_utilisation
 

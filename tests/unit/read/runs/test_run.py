@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.outcome import Buffer
 from labs.drive.record.run_folder import Staging
-from labs.drive.testbed.link import Link, LinkReport, Measured
 from labs.errors import BadInput, Damaged
+from labs.guest.outcome import Buffer
+from labs.guest.testbed.link import Link, LinkReport, Measured
 from labs.read.runs.run import Run, RunningKernel, open_run
 from tests.run_folders import inputs, make_run, make_study, reseal, run_json
 

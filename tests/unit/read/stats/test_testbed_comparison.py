@@ -13,9 +13,9 @@ import pytest
 import labs
 from labs.cli.__main__ import main
 from labs.drive.result_columns import Margin
-from labs.drive.units import KIB
 from labs.errors import BadInput
 from labs.experiments.buffers.conditions import Parameters as Buffers
+from labs.guest.units import KIB
 from labs.read.runs import recorded
 from labs.read.runs.recorded import keep
 from labs.read.runs.run import Run

@@ -15,8 +15,8 @@ import pytest
 
 from benchmarks.model import flow_of
 from benchmarks.points import read
-from labs.drive.units import KIB, MB, MIB
 from labs.errors import BadInput
+from labs.guest.units import KIB, MB, MIB
 from labs.read.native.objects import performed_as_c
 from labs.read.theory import bulk_simulation
 from labs.read.theory.bdp import line_goodput_bytes_s

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from labs.drive.units import KIB, MB, SECOND_NS
 from labs.errors import BadInput
+from labs.guest.units import KIB, MB, SECOND_NS
 from labs.read.theory import bulk
 from labs.read.theory.bdp import line_goodput_bytes_s, mathis_bytes_s
 from labs.read.theory.bulk import TOO_FEW, draws, transfer

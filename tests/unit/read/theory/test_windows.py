@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labs.drive.units import KIB, MIB
+from labs.guest.units import KIB, MIB
 from labs.read.theory.kernels import first_ratio
 from labs.read.theory.windows import (
     connected_send_bytes,
