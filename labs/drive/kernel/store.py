@@ -116,6 +116,13 @@ def read(folder: Path) -> Kernel:
         ) from None
 
 
+def patches_of(kernel: Kernel) -> dict[str, bytes]:
+    """The patches with which a kernel was built by their names."""
+    names = record(kernel.folder).get("patches", {})
+    files = [kernel.folder / PATCHES / name for name in names]
+    return {file.name: file.read_bytes() for file in files if file.is_file()}
+
+
 def kernels_of(store: Path) -> tuple[Kernel, ...]:
     """The kernels of one store, newest version first; within a version the latest stored first.
 
