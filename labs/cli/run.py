@@ -65,22 +65,21 @@ def lab_word(words: Sequence[str]) -> str | None:
 
 
 def main(args: argparse.Namespace) -> int:
-    run_flags.take(args)
+    wanted = run_flags.wanted(args)
     lab = find(args.lab)
     parameters, over = from_flags(lab.Parameters, args)
     if over:
         from labs.cli import run_grid
 
-        return run_grid.main(lab, parameters, over, args)
+        return run_grid.main(lab, parameters, over, args, wanted)
     if args.dry_run:
         steps = preview(lab, parameters)
         print(json.dumps(steps) if args.json else as_script(steps))
         return 0
     from labs.read.result_row import NO_RESULTS
-    from labs.studies.study import Wanted
     from labs.studies.study import study as study_of
 
-    study = study_of(parameters, Wanted(args.fresh, args.jobs))
+    study = study_of(parameters, wanted)
     report = run_report.as_json(lab, parameters, study)
     print(json.dumps(report) if args.json else run_report.describe(lab, report))
     if lacking := [on_kernel.lacks for on_kernel in study.kernels if on_kernel.lacks]:

@@ -95,7 +95,7 @@ def main(args: argparse.Namespace) -> int:
     from labs.verify.verify import Draw, verify
 
     check_platform("virtual")
-    run_flags.take(args)
+    wanted = run_flags.wanted(args)
     for name in ("sample", "real_time"):
         value = getattr(args, name)
         if value is not None and value < (least := int(name != "real_time")):
@@ -109,7 +109,7 @@ def main(args: argparse.Namespace) -> int:
             verified = verify(
                 what,
                 Draw(spec, args.sample, args.real_time, args.seed),
-                jobs=args.jobs,
+                wanted,
                 notebooks=args.execute,
                 labs=(*LABS, *user_labs),
                 progress=sys.stderr.isatty(),

@@ -29,10 +29,13 @@ from labs.read.lab import Lab
 
 @dataclass(frozen=True)
 class Planned:
-    """One planned run: its condition, its inputs and their key, the programs that it starts, and
-    either the kernel and the guest's root (virtual testbed) or the running machines (vagrant)."""
+    """One planned run: the name of its lab and the module or the user's own file with its
+    experiment, its condition, its inputs and their key, the programs that it starts, and either the
+    kernel and the guest's root (virtual testbed) or the running machines (vagrant)."""
 
-    lab: Lab
+    lab: str
+    experiment: str
+    source: Path | None
     condition: Condition
     inputs: dict[str, Any]
     key: str
@@ -58,7 +61,7 @@ class Planned:
 
     @property
     def name(self) -> str:
-        return run_name(self.lab.name, self.condition.name, self.key)
+        return run_name(self.lab, self.condition.name, self.key)
 
 
 def least_repetitions(p: LabParameters) -> int:
@@ -186,7 +189,18 @@ class Planner:
         }
         if testbed != "virtual":
             inputs["repetition"] = 1
-        return Planned(self._lab, condition, inputs, key(inputs), programs, kernel, root, machines)
+        return Planned(
+            self._lab.name,
+            self._lab.experiment,
+            self._lab.source,
+            condition,
+            inputs,
+            key(inputs),
+            programs,
+            kernel,
+            root,
+            machines,
+        )
 
     def _kernel(self, name: str) -> Kernel:
         if name not in self._kernels:
@@ -216,7 +230,7 @@ def shaper_of_this_machine() -> None:
             )
 
 
-def code_of(lab: Lab, testbed: str) -> code.Code:
+def code_of(lab: Lab | Planned, testbed: str) -> code.Code:
     """The code that a run of a lab on a testbed can execute."""
     return code.code_of(testbed, lab.experiment, lab.source)
 

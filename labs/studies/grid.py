@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -15,6 +15,7 @@ from labs.drive.parameters.axes import KERNEL, Axes, axes, points, with_kernels
 from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain, unknown
 from labs.drive.result_columns import Column
 from labs.errors import BadInput, LabError
+from labs.launch.wanted import Wanted
 from labs.read.display.format import in_runs
 from labs.read.display.provenance import RECORDED, of_points
 from labs.read.display.rich_output import Table
@@ -24,7 +25,7 @@ from labs.read.result_row import UNUSED
 from labs.read.runs.archive import ENDINGS
 from labs.read.unused_parameters import same_run, unused_axes
 from labs.studies import study as of_point
-from labs.studies.study import ON_ANY_KERNEL, Study, Wanted
+from labs.studies.study import ON_ANY_KERNEL, Study
 
 T = TypeVar("T")
 
@@ -227,8 +228,11 @@ def study(
     recorded runs and several kernels.
     """
     wanted = Wanted(fresh, jobs)
-    if over is None:
-        return of_point.study(p, wanted)
+    return of_point.study(p, wanted) if over is None else grid_of(p, over, wanted)
+
+
+def grid_of(p: LabParameters, over: Mapping[str, Any], wanted: Wanted) -> Grid:
+    """The studies at every combination of the values; missing runs are performed as `wanted`."""
     varied, every = varied_points(p, over)
     lab = lab_of(p)
     if p.testbed == RECORDED or Path(p.runs).name.endswith(ENDINGS):
@@ -274,7 +278,7 @@ def _performed(
     made: list[Any] = []
     for some, titles, title, count in rounds:
         with progress.Bar(f"{lab.name}{title}", count) as bar:
-            made += launch.run_points(lab, some, progress=bar.tell, names=titles, **vars(wanted))
+            made += launch.run_points(lab, some, replace(wanted, tell=bar.tell), titles)
     return [
         of if isinstance(of, LabError) else attempted(of_point.of_made, of, p, lab)
         for of, p in zip(made, every, strict=True)

@@ -14,6 +14,7 @@ from labs.drive.parameters.declare import LabParameters, declared, did_you_mean,
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
 from labs.errors import BadInput, LabError, Missing
+from labs.launch.wanted import Wanted
 from labs.read.display.beside import Guess, guesses
 from labs.read.display.format import command_lines, few
 from labs.read.display.provenance import LIVE, RECORDED, asked_of, measured
@@ -276,16 +277,7 @@ class Study(Summary):
         return f"of {self.lab.name}: {names} · {testbeds} · {kernels} · {where}"
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """How a call wants its missing runs: `fresh` repeats existing runs, too; `jobs` limits the
-    number of concurrent runs."""
-
-    fresh: bool = False
-    jobs: int | None = None
-
-
-def study(p: LabParameters, wanted: Wanted = Wanted()) -> Study:
+def study(p: LabParameters, wanted: Wanted | None = None) -> Study:
     """Perform the missing runs of the study that the parameters describe; return the study.
 
     If the parameters name several kernels, `kernels` of the study has one study per kernel. A
@@ -295,6 +287,7 @@ def study(p: LabParameters, wanted: Wanted = Wanted()) -> Study:
     RUNS is a packed file (`labs runs pack`), nothing is run either; the runs are those in the file.
     Raises BadInput, Missing or RunFailed with a one-line message, as `labs run` does.
     """
+    wanted = wanted or Wanted()
     points = [replace(p, kernel=name) for name in p.kernels]
     if p.testbed not in ON_ANY_KERNEL or len(points) == 1:
         return _on_one_kernel(points[0], wanted)
@@ -336,7 +329,7 @@ def _performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
     groups = [lab.title_of(condition.group) for condition in lab.conditions(p)]
     runs = len(groups) * plan.least_repetitions(p)
     with progress.Bar(f"{lab.name}{title}", runs, groups) as bar:
-        made = launch.run(lab, p, progress=bar.tell, **vars(wanted))
+        made = launch.run(lab, p, replace(wanted, tell=bar.tell))
     return of_made(made, p, lab)
 
 

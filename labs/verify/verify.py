@@ -18,6 +18,7 @@ from labs.catalog import LABS, with_ledgers
 from labs.drive.kernel.versions import KernelSpec, age
 from labs.drive.record.disk import owned_folder
 from labs.errors import BadInput, Damaged
+from labs.launch.wanted import Wanted
 from labs.publish.bundle_contents import as_bytes, intervals, verdicts_on
 from labs.publish.bundle_contents import conditions as timed_conditions
 from labs.publish.crate import COPY, METADATA
@@ -102,8 +103,8 @@ def _of_bundle(bundle: Path, name: str) -> Subject:
 def verify(
     what: Path,
     draw: Draw = EVERYTHING,
+    wanted: Wanted | None = None,
     *,
-    jobs: int | None = None,
     notebooks: bool = False,
     labs: Sequence[str] = LABS,
     progress: bool = False,
@@ -129,7 +130,7 @@ def verify(
     with owned_folder("labs-verify-", Path(tempfile.gettempdir())) as folder:
         (folder / "runs").mkdir()
         (folder / "work").mkdir()
-        repeated, lacking = repeat(drawn, folder / "runs", jobs=jobs)
+        repeated, lacking = repeat(drawn, folder / "runs", wanted or Wanted())
         again, failed = real_time.repeat_conditions(timed, folder / "runs")
         cells = [
             execute_again(
