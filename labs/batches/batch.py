@@ -103,7 +103,7 @@ def perform_batch(
     write_whole(folder / PLAN, read_bytes(plan.path, follow=True))
     prepare(prospect.runs)
     log = _Log(folder, progress)
-    if prospect.parameters[0].testbed == "virtual":
+    if prospect.parameters[0].where.virtual_time:
         failed, index = _virtual(prospect, log, wanted, chosen)
     else:
         failed, index = _real_time(prospect, log, wanted)

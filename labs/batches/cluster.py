@@ -28,6 +28,7 @@ from typing import Any
 from labs.batches.keep import keep, received
 from labs.catalog import find
 from labs.drive.record.seal import key
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import BRANCHES, BadInput, Damaged, Missing, RunFailed
 from labs.launch import audit
 from labs.launch.code_digest import Code
@@ -83,7 +84,7 @@ _real_time = threading.Lock()
 def _station(batch: str, lab: str, testbed: str) -> tuple[Planner, Code]:
     """The planner of a batch on this worker, and the code of its runs."""
     check_system()
-    return Planner(find(lab), testbed), code_of(find(lab), testbed)
+    return Planner(find(lab), TESTBEDS[testbed]), code_of(find(lab), testbed)
 
 
 def perform(batch: str, lab: str, inputs: Inputs, boot: str = AUTO) -> bytes | Refusal:

@@ -127,21 +127,22 @@ def _check_testbed(
     args: argparse.Namespace, prospect: Prospect, shard: tuple[int, int] | None
 ) -> None:
     """Refuse flags that would have no effect, or another one than requested."""
-    testbed = prospect.parameters[0].testbed
+    where = prospect.parameters[0].where
+    testbed = where.name
     cluster = args.scheduler is not None or args.cluster is not None
-    if shard is not None and testbed != "virtual":
+    if shard is not None and not where.virtual_time:
         raise BadInput(
             f"runs on {testbed} cannot be divided into shards, because their repetitions depend on "
             "one another. Write a plan per machine"
         )
     if args.testbed and not cluster:
         raise BadInput("--testbed is for a cluster. Add --scheduler or --cluster, or omit it")
-    if cluster and testbed == "vagrant":
+    if cluster and where.machines:
         raise BadInput(
-            "the testbed vagrant cannot be used on a cluster. Use the testbed virtual, or omit "
+            f"the testbed {testbed} cannot be used on a cluster. Use the testbed virtual, or omit "
             "--scheduler and --cluster"
         )
-    if cluster and args.testbed != (None if testbed == "virtual" else testbed):
+    if cluster and args.testbed != (None if where.virtual_time else testbed):
         raise BadInput(
             f"the testbed of the plan is {testbed}. On a cluster, real-time runs must be requested "
             f"with --testbed {testbed}, and others without --testbed"

@@ -22,6 +22,7 @@ from labs.catalog import LABS, find
 from labs.cli import run_flags, run_report
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import BadInput, Missing
 from labs.read.display.format import command_lines
 from labs.read.lab import Lab
@@ -108,7 +109,7 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
         "into": parameters.runs,
         "parameters": dataclasses.asdict(parameters),
         "repetitions": None
-        if parameters.testbed == "virtual"
+        if parameters.where.virtual_time
         else [
             parameters.repetitions_min,
             max(parameters.repetitions_min, parameters.repetitions_max),
@@ -125,7 +126,9 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
                 "runs": [of_kernel.get(condition.name) for of_kernel in names],
                 "commands": [
                     {"host": line.host, "argv": list(line.argv)}
-                    for line in commands_of(condition, lab.lines(condition), parameters.testbed)
+                    for line in commands_of(
+                        condition, lab.lines(condition), parameters.where.machines
+                    )
                 ],
             }
             for condition in conditions
@@ -157,7 +160,7 @@ def as_script(steps: Mapping[str, Any]) -> str:
             f"## {steps['lab']} {condition['condition']}, on the testbed {steps['testbed']}{often}",
         ]
         lines += [f"# {condition['note']}"] if condition["note"] else []
-        first = "machines" if steps["testbed"] == "vagrant" else "kernel"
+        first = "machines" if TESTBEDS[steps["testbed"]].machines else "kernel"
         lines += [f"# run: {name or f'needs the {first} first'}" for name in condition["runs"]]
         lines += command_lines(
             (line["host"], tuple(line["argv"])) for line in condition["commands"]

@@ -54,7 +54,7 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
     """The points, each with its conditions, their links, and the names of their runs."""
     from labs.launch.launch import distinct_runs, plan_points
     from labs.launch.wanted import Opened
-    from labs.read.display.provenance import RECORDED, asked
+    from labs.read.display.provenance import asked
     from labs.read.unused_parameters import unused_axes
     from labs.studies.grid import attempted, varied_points
 
@@ -71,7 +71,7 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
         if isinstance(error, LabError)
     }
     runs = {}
-    if p.testbed != RECORDED:
+    if p.where.performs:
         planned = plan_points(lab, wanted)
         opened = Opened(Path(p.runs))
         runs = {run.name: opened.complete(run.name) for run in distinct_runs(planned)}

@@ -21,6 +21,7 @@ from labs.drive.record import study_file as studies
 from labs.drive.record.disk import abandoned
 from labs.drive.record.run_folder import clear_stale
 from labs.drive.testbed.diagnosis import process_limits
+from labs.drive.testbeds import Kind
 from labs.errors import LabError, Missing, RunFailed
 from labs.guest.units import MIB
 from labs.launch import audit, slots
@@ -77,12 +78,12 @@ def run(lab: Lab, p: LabParameters, wanted: Wanted | None = None) -> Made:
     (`labs.launch.repeat`). Complete runs are reused. A failure, like ^C, ends running runs and
     cancels the others; complete runs are kept, so the same call resumes from there.
     """
-    check_platform(p.testbed)
+    check_platform(p.where)
     wanted = wanted or Wanted()
     opened = Opened(Path(p.runs))
     planned = plan(lab, p)
     prepare(opened.folder)
-    if p.testbed == "virtual":
+    if p.where.virtual_time:
         perform(planned, opened, wanted)
     else:
         # Repetitions are compared while the study runs, which needs numpy; virtual time does not.
@@ -104,7 +105,7 @@ def run_points(
     points share it. A point that cannot be planned, or has a failed run, does not affect others.
     `names` name the points in progress messages. On other testbeds the points are sequential.
     """
-    if any(p.testbed != "virtual" for p in points):
+    if not all(p.where.virtual_time for p in points):
         return tuple(_or_error(lambda p=p: run(lab, p, wanted)) for p in points)  # type: ignore[misc]
     opened = Opened(Path(points[0].runs))
     planned = plan_points(lab, points, names)
@@ -133,7 +134,7 @@ def plan_points(
     for number, p in enumerate(points):
         try:
             if p.testbed not in planners:
-                planners[p.testbed] = Planner(lab, p.testbed)
+                planners[p.testbed] = Planner(lab, p.where)
             runs = planners[p.testbed].plan(p)
         except LabError as error:
             planned.append(error)
@@ -315,14 +316,14 @@ def check_free_space(runs: Path) -> None:
         )
 
 
-def check_platform(testbed: str) -> None:
+def check_platform(where: Kind) -> None:
     """Missing if no run can be performed on this operating system. Another Unix can drive the
     virtual machines."""
-    if sys.platform.startswith("linux") or (testbed == "vagrant" and sys.platform != "win32"):
+    if sys.platform.startswith("linux") or (where.machines and sys.platform != "win32"):
         return
     raise Missing(
-        f"runs on the testbed {testbed} need Linux, and this is {sys.platform}. Read the recorded "
-        'runs instead: --testbed recorded, or TESTBED = "recorded" in a notebook'
+        f"runs on the testbed {where.name} need Linux, and this is {sys.platform}. Read the "
+        'recorded runs instead: --testbed recorded, or TESTBED = "recorded" in a notebook'
     )
 
 

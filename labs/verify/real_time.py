@@ -98,7 +98,7 @@ def repeat_conditions(
 def _repeat_on_one_testbed(conditions: Sequence[Repeated], into: Path) -> list[list[Run]]:
     """The new runs of each condition, which all are of one lab and one testbed."""
     lab = conditions[0].lab
-    planner = Planner(lab, conditions[0].runs[0].testbed)
+    planner = Planner(lab, conditions[0].runs[0].where)
     first = [
         planner.again(condition.runs[0].inputs, condition.runs[0].name) for condition in conditions
     ]

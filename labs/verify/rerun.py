@@ -14,6 +14,7 @@ from typing import Any
 
 from labs.catalog import find
 from labs.drive.record.seal import RUN, canonical
+from labs.drive.testbeds import VIRTUAL
 from labs.errors import BadInput, LabError
 from labs.launch.launch import perform, prepare
 from labs.launch.plan import Planned, Planner
@@ -96,7 +97,7 @@ def _plan(
     planner: Planner | None = None
     for run in runs:
         try:
-            planner = planner or Planner(lab, "virtual")
+            planner = planner or Planner(lab, VIRTUAL)
             again = planner.again(run.inputs, run.name)
         except LabError as error:
             refused.append(NotRepeated(run, str(error)))

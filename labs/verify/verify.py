@@ -17,6 +17,7 @@ from typing import Any
 from labs.catalog import LABS, with_ledgers
 from labs.drive.kernel.versions import KernelSpec, age
 from labs.drive.record.disk import owned_folder
+from labs.drive.testbeds import VIRTUAL
 from labs.errors import BadInput, Damaged
 from labs.launch.wanted import Wanted
 from labs.publish.bundle_contents import as_bytes, intervals, verdicts_on
@@ -202,7 +203,7 @@ def _claims(
 
 
 def _is_in_real_time(verdict: PlainVerdict) -> bool:
-    return any(witness["testbed"] != "virtual" for witness in verdict.get("witnesses", ()))
+    return any(witness["testbed"] != VIRTUAL.name for witness in verdict.get("witnesses", ()))
 
 
 def _other_intervals(subject: Subject) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.testbed import vagrant_up
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import Missing, RunFailed
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.nagle.conditions import Parameters as Nagle
@@ -129,10 +130,10 @@ def test_check_platform_names_the_recorded_runs(
 ) -> None:
     monkeypatch.setattr(sys, "platform", system)
     if possible:
-        check_platform(testbed)
+        check_platform(TESTBEDS[testbed])
         return
     with pytest.raises(Missing, match="--testbed recorded"):
-        check_platform(testbed)
+        check_platform(TESTBEDS[testbed])
 
 
 def test_check_limits_refuses_more_memory_than_any_limit(monkeypatch: pytest.MonkeyPatch) -> None:
