@@ -22,7 +22,6 @@ from labs.drive.record.disk import LOCK_MODE, NOT_A_LINK, OwnedPath, written_to
 from labs.drive.record.removal import is_single_file
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import Damaged
-from labs.launch.progress import WAITING
 
 SHORTEST_LOOK_S, LOOK_S = 0.005, 0.2
 """How long a wait sleeps between attempts: at first, and after some doublings."""
@@ -170,7 +169,7 @@ def wait_for(
         # A process that inspects a lock holds it for an instant, so first attempts may fail.
         now_s = time.monotonic()
         if now_s - begun_s >= LOOK_S and now_s - told_s >= TELL_AGAIN_S:
-            tell(f"{WAITING} {what()}")
+            tell(what())
             told_s = now_s
         time.sleep(look_s)
         look_s = min(2 * look_s, LOOK_S)
