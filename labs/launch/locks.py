@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from labs.drive.record.disk import written_to
 from labs.drive.record.lock import Lock, abandoned, read_note
-from labs.launch.progress import WAITING
 
 SHORTEST_LOOK_S, LOOK_S = 0.005, 0.2
 """How long a wait sleeps between attempts: at first, and after some doublings."""
@@ -89,7 +88,7 @@ def wait_for(
         # A process that inspects a lock holds it for an instant, so first attempts may fail.
         now_s = time.monotonic()
         if now_s - begun_s >= LOOK_S and now_s - told_s >= TELL_AGAIN_S:
-            tell(f"{WAITING} {what()}")
+            tell(what())
             told_s = now_s
         time.sleep(look_s)
         look_s = min(2 * look_s, LOOK_S)

@@ -167,7 +167,7 @@ def test_wait_for_looks_soon_then_seldom_and_tells_of_long_waits(
     lines: list[str] = []
     assert wait_for(lambda: next(answers), lambda: "for it", lambda: False, lines.append) == "found"
     assert [round(1000 * seconds) for seconds in slept_s] == slept_ms
-    assert lines == ["waiting for it"] * told_times
+    assert lines == ["for it"] * told_times
 
 
 def test_wait_for_ends_when_it_is_cancelled() -> None:

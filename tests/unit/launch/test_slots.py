@@ -128,7 +128,7 @@ def test_slot_tells_whom_it_waits_for(
         pytest.fail("the only place was given twice")
     assert time.monotonic() - begin < 5
     (line,) = told
-    assert line.startswith("waiting for a slot: at most 1 (LABS_JOBS); held by process ")
+    assert line.startswith("for a slot: at most 1 (LABS_JOBS); held by process ")
     assert f"process {other.pid} (both, for " in line
 
 
