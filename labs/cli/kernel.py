@@ -121,6 +121,7 @@ def main(args: argparse.Namespace) -> int:
 
 def main_build(args: argparse.Namespace) -> int:
     from labs.drive.kernel.build import Progress, build, plan
+    from labs.drive.kernel.store import record
 
     spec = read_kernel_spec(args.spec)
     if args.dry_run:
@@ -133,9 +134,9 @@ def main_build(args: argparse.Namespace) -> int:
         into=args.into,
         progress=Progress(),
     )
-    content = _as_json(done.kernel) | {"built": done.fresh, "checked": done.checked}
     if args.json:
-        print(json.dumps(content))
+        checked = record(done.kernel.folder).get("checked", {})
+        print(json.dumps(_as_json(done.kernel) | {"built": done.fresh, "checked": checked}))
     else:
         how = "built and checked" if done.fresh else "already exists"
         print(f"Linux {done.kernel.source} {how}: {done.kernel.folder}")

@@ -27,9 +27,10 @@ from typing import Any, TextIO
 from labs.drive.kernel import kernel_source as source
 from labs.drive.kernel import store
 from labs.drive.kernel.check import check
+from labs.drive.kernel.options import fragment_text, options_of, verify_options
 from labs.drive.kernel.versions import SERIES, KernelSpec, series_like, series_of
 from labs.drive.record.disk import owned_folder
-from labs.errors import Damaged, LabError, Missing, RunFailed
+from labs.errors import LabError, Missing, RunFailed
 
 HZ = 250
 # The loader and the C library of a kernel are those of its guest: a kernel is started in the folder
@@ -39,7 +40,6 @@ LINK = f"LINK-y=-no-pie -Wl,-rpath,{LIBRARIES} -Wl,--dynamic-linker={LOADER}"
 # Half of this is the unpacked tree. A downloaded package needs additional room.
 ROOM_MIB = 1536
 ROOM_TO_ADD_MIB = 128
-HERE = Path(__file__).parent
 REPRODUCE_IN = ((Path(tempfile.gettempdir()), "near"), (Path("/var/tmp"), "deeper/and/deeper"))
 # A user's own compiler in PATH would produce other bytes than the system's.
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -57,21 +57,16 @@ _TOOLS = {
 }
 
 
-_CONTROL = re.compile(r"CONFIG_TCP_CONG_(?!ADVANCED)(\w+)=y")
 _OLD_FILE = re.compile(rb"--- (a/|/dev/null)")
 _NEW_FILE = re.compile(rb"\+\+\+ (?:b/)?(\S+)")
-_SET = re.compile(r'(CONFIG_\w+)=(y|m|-?\d+|0x[0-9a-fA-F]+|".*")')
-_UNSET = re.compile(r"# (CONFIG_\w+) is not set")
-OFF = "n"
 
 
 @dataclass(frozen=True)
 class Built:
-    """A kernel, whether it was built now or existed before, and what its check measured."""
+    """A kernel, and whether it was built now or existed before."""
 
     kernel: store.Kernel
     fresh: bool
-    checked: dict[str, Any]
 
 
 def plan(
@@ -140,43 +135,43 @@ def build(
         # If no kernel can be built here, one that is shared or was added serves as well.
         if fresh or tarball or spec.form == "digest" or not (there := _kept(spec)):
             raise
-        return Built(there, False, dict(store.record(there.folder).get("checked", {})))
+        return Built(there, False)
     if not fresh and (there := _there(located.version, series_of(located.version), into)):
-        return Built(there, False, dict(store.record(there.folder).get("checked", {})))
+        return Built(there, False)
     # The compiler sees the resolved path, so that is the one to map.
     folder = (into or store.own_store()).resolve()
     with store.work_folder(folder, ROOM_MIB) as work:
         try:
-            show.step(f"unpacking {located.package or located.tarball} {located.version}".rstrip())
-            tree = work / "tree"
-            release = source.unpack(source.fetch(located, work), tree)
-            version = source.named(located, release, spec)
-            _apply(tree, series_of(release))
-            show.step(f"configuring Linux {release}")
-            config = _configure(tree, release)
-            show.step(f"compiling Linux {release}")
-            _compile(tree, release, jobs or len(os.sched_getaffinity(0)), show)
-            show.step("checking the kernel: boots, link shaping, receive buffer figures")
-            program = tree / "linux"
-            checked = check(program, release)
+            made = _build(located, spec, work, jobs or len(os.sched_getaffinity(0)), show)
         finally:
             show.close()
-        content = {
-            "schema": store.SCHEMA,
-            "version": release,
-            "source": version,
-            "sha256": store.digest_of(program),
-            **_recipe(series_of(release)),
-            "checked": checked,
-        }
-        kept = store.keep(
-            program,
-            content,
-            config=config,
-            patches=series_like(series_of(release)).patch_files(),
-            work=work,
-        )
-    return Built(kept, True, checked)
+    return Built(made, True)
+
+
+def _build(
+    located: source.Source, spec: KernelSpec, work: Path, jobs: int, show: Progress
+) -> store.Kernel:
+    show.step(f"unpacking {located.package or located.tarball} {located.version}".rstrip())
+    tree = work / "tree"
+    release = source.unpack(source.fetch(located, work), tree)
+    version = source.named(located, release, spec)
+    series = series_of(release)
+    _apply(tree, series)
+    show.step(f"configuring Linux {release}")
+    config = _configure(tree, release)
+    show.step(f"compiling Linux {release}")
+    _compile(tree, release, jobs, show)
+    show.step("checking the kernel: boots, link shaping, receive buffer figures")
+    checked = check(tree / "linux", release)
+    patches = series_like(series).patch_files()
+    content = {
+        "version": release,
+        "source": version,
+        "patches": {name: hashlib.sha256(text).hexdigest() for name, text in patches.items()},
+        "checked": checked,
+        **_options_and_tools(series),
+    }
+    return store.keep(tree / "linux", content, config=config, patches=patches, work=work)
 
 
 def plan_add(file: Path, sha256: str, *, into: Path | None = None) -> dict[str, Any]:
@@ -203,10 +198,8 @@ def add(file: Path, sha256: str, *, into: Path | None = None) -> store.Kernel:
         store.check_digest(program, sha256)
         measured = check(program)
         content = {
-            "schema": store.SCHEMA,
             "version": measured["release"],
             "source": measured["release"],
-            "sha256": sha256.lower(),
             "hz": measured["hz"],
             "added": True,
             "checked": measured,
@@ -264,16 +257,8 @@ def _kept(spec: KernelSpec) -> store.Kernel | None:
         return None
 
 
-def _recipe(series: str) -> dict[str, Any]:
-    """Everything other than the source that determines the bytes of a kernel."""
-    patches = series_like(series).patch_files()
-    return {
-        "patches": {name: hashlib.sha256(text).hexdigest() for name, text in patches.items()},
-        **_options_and_tools(series),
-    }
-
-
 def _options_and_tools(series: str) -> dict[str, Any]:
+    """What determines the bytes of a kernel besides its source and its patches."""
     return {
         "hz": HZ,
         "fragment": hashlib.sha256(fragment_text(series).encode()).hexdigest(),
@@ -286,8 +271,6 @@ def _options_and_tools(series: str) -> dict[str, Any]:
 def _there(version: str, series: str, into: Path | None) -> store.Kernel | None:
     """A stored kernel that was built from this source version with the current recipe; its patches
     may have other names and explain themselves otherwise."""
-    if not version:
-        return None
     recipe = _options_and_tools(series)
     changed = changes(series_like(series).patch_files())
     for kernel in store.kernels_of(into) if into else store.kernels():
@@ -351,60 +334,6 @@ def environment(tree: Path) -> dict[str, str]:
         "KAFLAGS": mapped,
         "HOSTCFLAGS": mapped,
     }
-
-
-def congestion_controls() -> tuple[str, ...]:
-    """The congestion controls of the virtual kernels; reno is in every kernel."""
-    controls = _CONTROL.findall((HERE / "fragment.config").read_text("utf-8"))
-    return tuple(sorted({"reno", *map(str.lower, controls)}))
-
-
-def fragment_text(series: str) -> str:
-    """The options of a series, from its fragments."""
-    return "".join((HERE / name).read_text("utf-8") for name in series_like(series).fragments)
-
-
-def options_of(text: str) -> dict[str, str]:
-    """Options and values of a fragment or a `.config`; "n" for `# CONFIG_X is not set`.
-
-    A later line wins, as in the kernel's own merge. Raises Damaged for a line that is neither an
-    option nor a comment, and for a comment that looks like a mistyped option.
-    """
-    options: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if setting := _SET.fullmatch(line):
-            options[setting[1]] = setting[2]
-        elif setting := _UNSET.fullmatch(line):
-            options[setting[1]] = OFF
-        elif line and (not line.startswith("#") or line.startswith("# CONFIG_")):
-            raise Damaged(
-                f"kernel configuration, line {number}: {line!r} is neither CONFIG_NAME=value "
-                "nor '# CONFIG_NAME is not set' nor a comment"
-            )
-    return options
-
-
-def not_taken(wanted: dict[str, str], config: dict[str, str]) -> tuple[str, ...]:
-    """The requested options that a finished configuration lacks, each with its actual value.
-
-    An option that is not in the configuration counts as off.
-    """
-    return tuple(
-        f"{name} (requested {value}, is {config.get(name, OFF)})"
-        for name, value in wanted.items()
-        if config.get(name, OFF) != value
-    )
-
-
-def verify_options(wanted: dict[str, str], config: dict[str, str], version: str) -> None:
-    """RunFailed, naming the options, if a configuration lacks one that was requested."""
-    if missing := not_taken(wanted, config):
-        raise RunFailed(
-            f"the configuration of Linux {version} did not take {', '.join(missing)}. "
-            "A dependency is missing, or the option has another name in this version. "
-            f"Add what it needs to a fragment of Linux {series_of(version)} "
-            "(labs/drive/kernel/versions.py)"
-        )
 
 
 def _configure(tree: Path, release: str) -> str:

@@ -216,6 +216,7 @@ def keep(
     The folder gets its name once everything is written. A kernel with the same digest that exists
     already is kept and gets the new record.
     """
+    content = {"schema": SCHEMA, "sha256": digest_of(program), **content}
     new = work / "new"
     (new / PATCHES).mkdir(parents=True)
     shutil.copyfile(program, new / PROGRAM)
@@ -227,7 +228,7 @@ def keep(
     (new / RECORD).write_text(
         json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8"
     )
-    folder = work.parent / str(content["sha256"])
+    folder = work.parent / content["sha256"]
     try:
         new.rename(folder)
     except OSError:
