@@ -84,36 +84,27 @@ def _searched() -> Iterator[Path]:
 def record(folder: Path) -> dict[str, Any]:
     """A kernel's `kernel.json`. Damaged if it cannot be read or has another schema."""
     try:
-        content = json.loads((folder / RECORD).read_text("utf-8"))
+        content = dict(json.loads((folder / RECORD).read_text("utf-8")))
         schema = content["schema"]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise Damaged(
-            f"cannot read {folder / RECORD} ({error}). Remove {folder} and build the kernel again"
-        ) from None
+        raise _broken(folder, f"cannot be read ({error})") from None
     if schema != SCHEMA:
-        raise Damaged(
-            f"{folder / RECORD} has schema {schema}, and this version reads schema {SCHEMA}. "
-            f"Remove {folder} and build the kernel again"
-        )
-    return dict(content)
+        raise _broken(folder, f"has schema {schema}, and this version reads schema {SCHEMA}")
+    return content
 
 
 def read(folder: Path) -> Kernel:
     """The kernel in one folder of a store. Damaged if its record is incomplete."""
     content = record(folder)
     try:
-        return Kernel(
-            version=str(content["version"]),
-            source=str(content["source"]),
-            sha256=str(content["sha256"]),
-            hz=int(content["hz"]),
-            path=folder / PROGRAM,
-            folder=folder,
-        )
+        version, source, sha256 = (str(content[name]) for name in ("version", "source", "sha256"))
+        return Kernel(version, source, sha256, int(content["hz"]), folder / PROGRAM, folder)
     except (KeyError, ValueError, TypeError) as error:
-        raise Damaged(
-            f"{folder / RECORD} lacks {error}. Remove {folder} and build the kernel again"
-        ) from None
+        raise _broken(folder, f"lacks {error}") from None
+
+
+def _broken(folder: Path, what: str) -> Damaged:
+    return Damaged(f"{folder / RECORD} {what}. Remove {folder} and build the kernel again")
 
 
 def patches_of(kernel: Kernel) -> dict[str, bytes]:
@@ -214,7 +205,7 @@ def keep(
     """Store a kernel program with its record, configuration and patches in the store of `work`.
 
     The folder gets its name once everything is written. A kernel with the same digest that exists
-    already is kept and gets the new record.
+    already is kept and gets the new record and patches.
     """
     content = {"schema": SCHEMA, "sha256": digest_of(program), **content}
     new = work / "new"
@@ -234,7 +225,10 @@ def keep(
     except OSError:
         if not is_own_folder(folder):
             raise
-        for name in (PROGRAM, CONFIG, RECORD):
+        for stale in (folder / PATCHES).iterdir():
+            stale.unlink()
+        names = [f"{PATCHES}/{name}" for name in patches]
+        for name in (PROGRAM, CONFIG, *names, RECORD):
             if (new / name).exists():
                 (new / name).replace(folder / name)
     return read(folder)
