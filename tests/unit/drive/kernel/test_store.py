@@ -181,9 +181,9 @@ def test_find_refuses_a_program_that_was_changed(own: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "cannot read"),
-        ("[]", "cannot read"),
-        ("{}", "cannot read"),
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ("{}", "cannot be read"),
         ('{"schema": 2}', "has schema 2"),
         ('{"schema": 1}', "lacks"),
     ],
