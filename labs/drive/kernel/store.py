@@ -38,6 +38,7 @@ from labs.errors import BadInput, Damaged, Missing
 SCHEMA = 1
 PROGRAM, CONFIG, RECORD, PATCHES = "linux", "config", "kernel.json", "patches"
 WORK = ".work-"
+ELSEWHERE = "name another folder in XDG_CACHE_HOME or with --into"
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,9 @@ def shared_stores() -> tuple[Path, ...]:
     return tuple(named)
 
 
-def stores() -> tuple[Path, ...]:
-    """All stores in the order in which they are searched."""
-    return tuple(_searched())
-
-
-def _searched() -> Iterator[Path]:
-    """The stores one by one: a user without a home folder has no own store and may not need it."""
+def stores() -> Iterator[Path]:
+    """All stores in the order in which they are searched, one by one: a user without a home folder
+    has no own store and may not need it."""
     yield from shared_stores()
     if kit := in_use():
         yield kit.kernels
@@ -155,7 +152,7 @@ def find(spec: str) -> Kernel:
     """
     wanted = read_kernel_spec(spec)
     there: list[Kernel] = []
-    for store in _searched():
+    for store in stores():
         kept = kernels_of(store)
         if fitting := [kernel for kernel in kept if wanted.matches(kernel.source, kernel.sha256)]:
             if wanted.form == "digest" and len(fitting) > 1:
@@ -235,13 +232,11 @@ def keep(
 
 
 @contextlib.contextmanager
-def work_folder(
-    where: Path, room_mib: int, elsewhere: str = "in XDG_CACHE_HOME or with --into"
-) -> Iterator[Path]:
+def work_folder(where: Path, room_mib: int) -> Iterator[Path]:
     """A folder inside the store to build in; always removed afterwards.
 
     What killed builds left behind is removed first. Missing if there is too little room or no
-    write permission; `elsewhere` says how to name another folder.
+    write permission.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -255,12 +250,12 @@ def work_folder(
             if free_mib < room_mib:
                 raise Missing(
                     f"a build needs {room_mib} MiB below {where}, where {free_mib} MiB are free. "
-                    f"Free some space, or name another folder {elsewhere}"
+                    f"Free some space, or {ELSEWHERE}"
                 )
             folder = stack.enter_context(owned_folder(WORK, where))
         except OSError as error:
             raise Missing(
-                f"cannot write to {where} ({error.strerror}). Name a writable folder {elsewhere}"
+                f"cannot write to {where} ({error.strerror}). Make it writable, or {ELSEWHERE}"
             ) from None
         yield folder
 
