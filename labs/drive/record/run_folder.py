@@ -195,14 +195,10 @@ def checked_name(name: str) -> str:
 def _fix_modes(folder: Path) -> None:
     """0755 and 0644 throughout, so that the same run is the same whoever's umask made it."""
     folder.chmod(0o755)
-    with os.scandir(folder) as entries:
-        for entry in list(entries):
-            if entry.is_dir(follow_symlinks=False):
-                _fix_modes(Path(entry.path))
-            elif (
-                entry.stat(follow_symlinks=False).st_nlink == 1
-            ):  # `check_contents` saw to the rest
-                Path(entry.path).chmod(0o644)
+    for at, folders, files in os.walk(folder):
+        for names, mode in ((folders, 0o755), (files, 0o644)):
+            for name in names:
+                Path(at, name).chmod(mode)
 
 
 def _to_disk(folder: Path) -> None:
