@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.record import study_file as studies
@@ -24,10 +25,9 @@ from labs.drive.testbed.diagnosis import process_limits
 from labs.drive.testbeds import Kind
 from labs.errors import LabError, Missing, RunFailed
 from labs.guest.units import MIB
-from labs.launch import audit, slots
-from labs.launch import code_digest as code
+from labs.launch import slots
 from labs.launch.make import MAKING, make_once
-from labs.launch.plan import Planned, Planner, code_of, plan
+from labs.launch.plan import Planned, Planner, plan
 from labs.launch.wanted import (
     ENDS,
     Cancelled,
@@ -45,6 +45,9 @@ from labs.launch.wanted import (
 )
 from labs.read.lab import Lab
 from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from labs.launch.audit import Collected
 
 Told = tuple[Job, Event | BaseException]
 """What happened to a run; an exception ends all of them."""
@@ -172,7 +175,8 @@ def perform(planned: Sequence[Planned], opened: Opened, wanted: Wanted) -> dict[
             missing.append(run)
     if not missing:
         return {}
-    jobs = _jobs_of(missing, opened, wanted)
+    audited = _audited(missing[0])
+    jobs = [Job(run, opened, wanted, audited) for run in missing]
     return _perform_all(jobs, wanted.engine or _threads(missing, wanted.jobs), wanted)
 
 
@@ -201,17 +205,6 @@ def _threads(missing: Sequence[Planned], jobs: int | None) -> Threads:
         return Threads(1)  # because concurrent runs would disturb one another in real time
     check_limits(max(run.inputs["memory_mib"] for run in missing))
     return Threads(slots.side_by_side(jobs, len(missing)))
-
-
-def _jobs_of(missing: Sequence[Planned], opened: Opened, wanted: Wanted) -> list[Job]:
-    """The runs with the code that they execute; RunFailed if it has changed since planning."""
-    first = missing[0]
-    driving = code_of(first, first.inputs["testbed"])
-    digest = code.digest(driving)
-    if any(digest != planned.inputs["code"] for planned in missing):
-        raise RunFailed(f"{first.lab} was changed after its runs were planned. Run it again")
-    audited = _audited(first)
-    return [Job(planned, driving, opened, wanted, audited) for planned in missing]
 
 
 def _perform_all(jobs: Sequence[Job], engine: Engine, wanted: Wanted) -> dict[str, LabError]:
@@ -290,11 +283,13 @@ def _or_error(make: Callable[[], Made]) -> Made | LabError:
         return error
 
 
-def _audited(planned: Planned) -> audit.Collected | None:
+def _audited(planned: Planned) -> Collected | None:
     """The settings of the machines of real-time runs; once per round, before its first run."""
-    if planned.machines:
-        return audit.vagrant(planned.machines.ssh_config)
-    return None if planned.kernel else audit.here()
+    if planned.kernel:
+        return None
+    from labs.launch import audit  # noqa: PLC0415  virtual time needs none
+
+    return audit.vagrant(planned.machines.ssh_config) if planned.machines else audit.here()
 
 
 def check_free_space(runs: Path) -> None:

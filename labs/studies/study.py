@@ -29,7 +29,6 @@ from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, on_one_kernel, repeated
 from labs.read.unused_parameters import Unused, describe_unused, unused
-from labs.studies.testbeds import check_second, command_for
 
 if TYPE_CHECKING:
     from labs.launch.launch import Made
@@ -219,6 +218,8 @@ class Study(Summary):
     def all_on_testbed(self, testbed: str = VAGRANT.name) -> tuple[Study, ...]:
         """As `on_testbed`, but all recorded studies that share conditions with this one: they may
         be from different machines."""
+        from labs.studies.testbeds import check_second  # noqa: PLC0415  few studies need it
+
         check_second(testbed)
         cls = type(self.parameters)
         studies = tuple(
@@ -237,6 +238,8 @@ class Study(Summary):
 
     def command_on(self, testbed: str) -> Text:
         """The command that runs this study's conditions on another testbed."""
+        from labs.studies.testbeds import command_for  # noqa: PLC0415  few studies need it
+
         return Text(command_for(self.lab, self.parameters, self.conditions, testbed))
 
     def compare(self, other: Study) -> Table:

@@ -32,7 +32,7 @@ from labs.drive.record.removal import (
     say,
     say_removed,
 )
-from labs.drive.record.seal import HOST, RUN, SEAL, check_contents, compute, pretty, verify
+from labs.drive.record.seal import HOST, RUN, SEAL, Seal, check_contents, compute, pretty, verify
 from labs.errors import BadInput, LabError, RunFailed
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
@@ -99,11 +99,14 @@ class Staging:
             raise RunFailed(f"{self.folder} was replaced while the run was performed. Run it again")
         check_contents(self.folder)
 
-    def seal(self, host: Mapping[str, object], *, replace: bool = True) -> Path:
+    def seal(
+        self, host: Mapping[str, object], *, replace: bool = True, hashed: Seal | None = None
+    ) -> Path:
         """Seal the folder, write `host` as host.json, give the run its name; return its path.
 
         An existing run of that name is replaced in one step, or, with `replace` off and if its own
-        seal holds, kept, and this one is discarded. Raises RunFailed if the folder is not as
+        seal holds, kept, and this one is discarded. `hashed` is the seal of files that were hashed
+        already; `self.hashed` is that of the sealed run. Raises RunFailed if the folder is not as
         `check` requires, Missing if the disk is full, BadInput if the name is taken by anything
         but a run.
         """
@@ -112,7 +115,8 @@ class Staging:
         with written_to(self.runs):
             self.check()
             _fix_modes(self.folder)  # a tool may have left a file that its owner cannot read
-            self._write_new(SEAL, compute(self.folder).as_json())
+            self.hashed = hashed or compute(self.folder)
+            self._write_new(SEAL, self.hashed.as_json())
             self._write_new(HOST, host)
             _fix_modes(self.folder)
             _to_disk(self.folder)
