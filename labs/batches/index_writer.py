@@ -113,7 +113,8 @@ class IndexWriter:
         return dict(counts.most_common())
 
     def look(self, key: str, opened: Opened | None = None) -> None:
-        """Read the run of a key for every row with this key, from the verified runs `opened`. If it cannot be read, the rows become `damaged`, with the reason."""
+        """Read the run of a key for every row with this key, from `opened` if that is given. If it
+        cannot be read, the rows become `damaged`, with the reason."""
         if key not in self._row_of or not is_run(self._row_of[key].folder):
             return
         try:
