@@ -99,51 +99,42 @@ def run(lab: Lab, p: LabParameters, wanted: Wanted | None = None) -> Made:
 def run_points(
     lab: Lab,
     points: Sequence[LabParameters],
-    wanted: Wanted | None = None,
-    names: Sequence[str] = (),
-) -> tuple[Made | LabError, ...]:
-    """As `run`, for many sets of parameters with one folder of runs; one study or error per set.
+    planned: Sequence[tuple[Planned, ...] | LabError],
+    wanted: Wanted,
+) -> list[Made | LabError]:
+    """The studies of many sets of parameters in virtual time, with one folder of runs.
 
-    In virtual time all distinct runs are performed concurrently, each of them once, even if several
-    points share it. A point that cannot be planned, or has a failed run, does not affect others.
-    `names` name the points in progress messages. On other testbeds the points are sequential.
+    `planned` are their runs (`plan_points`). All distinct ones are performed concurrently, each of
+    them once. A point that could not be planned, or has a failed run, has this error in place of a
+    study, and does not affect others.
     """
-    if not all(p.where.virtual_time for p in points):
-        return tuple(_or_error(lambda p=p: run(lab, p, wanted)) for p in points)  # type: ignore[misc]
     opened = Opened(Path(points[0].runs))
-    planned = plan_points(lab, points, names)
     prepare(opened.folder)
-    failed = perform(distinct_runs(planned), opened, replace(wanted or Wanted(), keep_going=True))
-
-    def study(p: LabParameters, of_point: tuple[Planned, ...] | LabError) -> Made | LabError:
-        if isinstance(of_point, LabError):
-            return of_point
-        error = next((failed[run.name] for run in of_point if run.name in failed), None)
-        return error or _study(lab, p, opened, of_point)
-
+    failed = perform(distinct_runs(planned), opened, replace(wanted, keep_going=True))
+    studies: list[Made | LabError] = []
     # In reverse order: the study of the first point is then the newest one of its folder.
-    made = [
-        study(p, of_point) for p, of_point in zip(reversed(points), reversed(planned), strict=True)
-    ]
-    return tuple(reversed(made))
+    for p, runs in zip(reversed(points), reversed(planned), strict=True):
+        if isinstance(runs, LabError):
+            studies.append(runs)
+        else:
+            error = next((failed[run.name] for run in runs if run.name in failed), None)
+            studies.append(error or _study(lab, p, opened, runs))
+    return studies[::-1]
 
 
 def plan_points(
     lab: Lab, points: Sequence[LabParameters], names: Sequence[str] = ()
 ) -> list[tuple[Planned, ...] | LabError]:
-    """The runs of each point, or the error that prevents planning."""
-    planners: dict[str, Planner] = {}
+    """The runs of each point, or the error that prevents planning; all are on one testbed. `names`
+    name the points in progress messages."""
+    planner: Planner | None = None
     planned: list[tuple[Planned, ...] | LabError] = []
-    for number, p in enumerate(points):
+    for p, name in zip(points, names or [""] * len(points), strict=True):
         try:
-            if p.testbed not in planners:
-                planners[p.testbed] = Planner(lab, p.where)
-            runs = planners[p.testbed].plan(p)
+            planner = planner or Planner(lab, p.where)
+            planned.append(tuple(replace(run, point=name) for run in planner.plan(p)))
         except LabError as error:
             planned.append(error)
-        else:
-            point = names[number] if names else ""
-            planned.append(tuple(replace(run, point=point) for run in runs) if point else runs)
     return planned
 
 
@@ -274,13 +265,6 @@ def _study(lab: Lab, p: LabParameters, opened: Opened, planned: Sequence[Planned
         [studies.Planned(run.condition.name, run.key) for run in planned],
     )
     return Made(file, opened, tuple(run.name for run in planned))
-
-
-def _or_error(make: Callable[[], Made]) -> Made | LabError:
-    try:
-        return make()
-    except LabError as error:
-        return error
 
 
 def _audited(planned: Planned) -> Collected | None:

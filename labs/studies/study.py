@@ -322,10 +322,12 @@ def _on_one_kernel(p: LabParameters, wanted: Wanted, title: str = "") -> Study:
         return _recorded(p, unpacked(packed))
     if packed.name.endswith(ENDINGS) and not packed.exists():
         raise BadInput(f"there is no packed file {packed}. Name a file that exists, or a folder")
-    return _performed(p, wanted, title) if p.where.performs else _recorded(p)
+    return performed(p, wanted, title) if p.where.performs else _recorded(p)
 
 
-def _performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
+def performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
+    """The study on one kernel, its missing runs performed; `title` follows the lab's name in
+    progress."""
     # Performing runs needs a Unix system; reading recorded ones does not.
     from labs.launch import launch, plan, progress  # noqa: PLC0415
 
