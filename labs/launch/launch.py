@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.record import study_file as studies
-from labs.drive.record.disk import abandoned
+from labs.drive.record.lock import abandoned
 from labs.drive.record.run_folder import clear_stale
 from labs.drive.testbed.diagnosis import process_limits
 from labs.drive.testbeds import Kind

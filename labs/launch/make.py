@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.kernel.boot import EITHER, PATH, PTRACE, boot
 from labs.drive.kernel.guest_root import kept_root
 from labs.drive.kernel.kept_copy import check, content_digest
-from labs.drive.record.disk import OwnedPath, written_to
+from labs.drive.record.disk import written_to
 from labs.drive.record.run_folder import Staging
 from labs.drive.record.stored_files import read_json
 from labs.drive.testbeds import TESTBEDS, VIRTUAL
@@ -76,20 +76,12 @@ def alone(
     # Per user, because a user cannot lock the file of another user.
     named = runs / f"{MAKING}{os.getuid()}-{name}"
     elsewhere = "write to another folder with --into DIR"
-    strangers: set[Path] = set()
-
-    def free() -> OwnedPath | None:
-        lock = locks.of_this_user(named)
-        if lock != named and lock not in strangers:
-            strangers.add(lock)
-            tell(f"not for {named.name}, which user {locks.user_of(named)} holds")
-        return locks.take(lock, title, elsewhere)
 
     def held_by() -> str:
-        by = locks.holder(locks.of_this_user(named))
+        by = locks.holder(named)
         return f"for the same run: {by.describe() if by else 'it has just ended'}"
 
-    with locks.wait_for(free, held_by, cancelled, tell):
+    with locks.wait_for(lambda: locks.take(named, title, elsewhere), held_by, cancelled, tell):
         yield
 
 

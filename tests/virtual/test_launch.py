@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from labs.catalog import find
-from labs.drive.record.disk import cache
+from labs.drive.record.cache import cache
 from labs.drive.record.seal import read_seal
 from labs.errors import RunFailed
 from labs.experiments.nagle.conditions import Parameters as Nagle

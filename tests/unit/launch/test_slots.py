@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel.memory import TOUCHED_MIB
-from labs.drive.record.private_cache import private_folder
+from labs.drive.record.cache import private_folder
 from labs.errors import BadInput, Missing
 from labs.launch import locks, slots
 
