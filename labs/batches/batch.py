@@ -142,6 +142,7 @@ def _virtual(
     """Perform the runs concurrently, and update the index as they complete."""
     planned = prospect.distinct if chosen is None else chosen
     by_title = {run.title: run for run in planned}
+    opened = Opened(prospect.runs, keep=False)
     with _writer(prospect, log.folder, planned_rows(prospect)) as index:
 
         def tell(title: str, event: Event) -> None:
@@ -152,11 +153,10 @@ def _virtual(
             if error:
                 index.failed(run.key, str(error))
             else:
-                index.look(run.key)
+                index.look(run.key, opened)
             log.end(run, title, error)
             index.save()
 
-        opened = Opened(prospect.runs, keep=False)
         failed = perform(planned, opened, replace(wanted, tell=tell))
     return failed, index
 
