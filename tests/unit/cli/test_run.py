@@ -130,7 +130,7 @@ def test_as_text_of_several_kernels_says_of_which_a_remark_is() -> None:
         (older, [remark]),
         (
             dataclasses.replace(older, others=(other,)),
-            [f"Linux 6.1.192: {remark}", f"Linux 6.12.117: {remark}"],
+            [f"Linux 6.1.192; Linux 6.12.117: {remark}"],
         ),
     ):
         text = describe(windows.lab, as_json(windows.lab, windows.parameters, windows))
