@@ -23,6 +23,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from labs.batches.batch import Outcome
     from labs.batches.plan_file import PlanFile
     from labs.batches.prospect import Prospect
-    from labs.launch.engine import Engine
-    from labs.launch.plan import Planned
+    from labs.launch.wanted import Engine
 
 BATCHES = Path("batches")
 SHOWN = 5
@@ -106,21 +106,22 @@ def _shard(args: Namespace) -> tuple[int, int] | None:
 
 def _check_testbed(args: Namespace, prospect: Prospect, shard: tuple[int, int] | None) -> None:
     """Refuse flags that would have no effect, or another one than requested."""
-    testbed = prospect.parameters[0].testbed
+    where = prospect.parameters[0].where
+    testbed = where.name
     cluster = args.scheduler is not None or args.cluster is not None
-    if shard is not None and testbed != "virtual":
+    if shard is not None and not where.virtual_time:
         raise BadInput(
             f"runs on {testbed} cannot be divided into shards, because their repetitions depend on "
             "one another. Write a plan per machine"
         )
     if args.testbed and not cluster:
         raise BadInput("--testbed is for a cluster. Add --scheduler or --cluster, or omit it")
-    if cluster and testbed == "vagrant":
+    if cluster and where.machines:
         raise BadInput(
-            "the testbed vagrant cannot be used on a cluster. Use the testbed virtual, or omit "
+            f"the testbed {testbed} cannot be used on a cluster. Use the testbed virtual, or omit "
             "--scheduler and --cluster"
         )
-    if cluster and args.testbed != (None if testbed == "virtual" else testbed):
+    if cluster and args.testbed != (None if where.virtual_time else testbed):
         raise BadInput(
             f"the testbed of the plan is {testbed}. On a cluster, real-time runs must be requested "
             f"with --testbed {testbed}, and others without --testbed"
@@ -135,16 +136,14 @@ def _perform(
     args: Namespace, plan: PlanFile, prospect: Prospect, folder: Path, shard: tuple[int, int] | None
 ) -> Outcome:
     from labs.batches import shards
-    from labs.batches.batch import Options, owned, perform_batch
+    from labs.batches.batch import owned, perform_batch
     from labs.batches.progress import Progress
     from labs.launch.plan import least_repetitions
+    from labs.launch.wanted import Wanted
 
-    def chosen(runs: Sequence[Planned]) -> Sequence[Planned]:
-        assert shard is not None
-        return shards.shard(runs, *shard)
-
-    options = Options(args.jobs, args.fresh, args.fail_fast, None if shard is None else chosen)
-    runs = prospect.distinct if shard is None else chosen(prospect.distinct)
+    wanted = Wanted(args.fresh, args.jobs, keep_going=not args.fail_fast)
+    chosen = None if shard is None else shards.shard(prospect.distinct, *shard)
+    runs = prospect.distinct if chosen is None else chosen
     progress = Progress(len(runs) * least_repetitions(prospect.parameters[0]))
     try:
         with owned(folder), _engine(args) as engine:
@@ -157,7 +156,8 @@ def _perform(
                     f"{len(merged.damaged)} damaged",
                     file=sys.stderr,
                 )
-            return perform_batch(plan, prospect, folder, options, progress, engine)
+            wanted = replace(wanted, engine=engine)
+            return perform_batch(plan, prospect, folder, wanted, progress, chosen)
     finally:
         progress.close()
 

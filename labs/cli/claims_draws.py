@@ -65,10 +65,11 @@ def wanted(
 
 def perform(args: Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> None:
     """Perform the missing draws; an error of the first kind if one failed."""
-    from labs.studies.grid import study
+    from labs.launch.wanted import Wanted
+    from labs.studies.grid import grid_of
 
     for _, p in draws:
-        if error := worst(study(p, over=_seeds(args), jobs=args.jobs)):
+        if error := worst(grid_of(p, _seeds(args), Wanted(jobs=args.jobs))):
             raise error
 
 

@@ -121,7 +121,7 @@ def _reader(
     def value_of(text: str) -> Any:
         if endings and not text.endswith(endings):
             raise BadInput(f"{name} {text}: the name must end in {' or '.join(endings)}")
-        value = Path(text) if endings else read(text)
+        value: Any = Path(text) if endings else read(text)
         if not (least is None or value >= least) or not (most is None or value <= most):
             allowed = f"{least} or more" if most is None else f"{least} to {most:,}"
             raise BadInput(f"{name} {text} is out of range; allowed: {allowed}")

@@ -14,9 +14,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from labs.cli.command import Answer, Verb, arg
-from labs.drive.parameters.declare import TESTBEDS, LabParameters, flag_name, unknown
+from labs.drive.parameters.declare import LabParameters, flag_name, unknown
 from labs.drive.parameters.declare import check as check_parameters
 from labs.drive.testbed.diagnosis import NOTES, Check, Diagnosis, examine
+from labs.drive.testbeds import RECORDED, TESTBEDS, VAGRANT
 from labs.errors import BadInput, LabError, Missing
 from labs.launch import slots
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from labs.read.audit.items import Item
     from labs.read.lab import Lab
 
-HERE, VAGRANT = "here", "vagrant"
+HERE = "here"
 MARKS = {True: "!", False: " ", None: " "}
 UNKNOWN = "?"
 WIDEST = 120
@@ -43,7 +44,7 @@ def main(args: Namespace) -> Answer:
     examined = [
         with_places(diagnosis)
         for diagnosis in examine(parameters.kernels[0])
-        if args.testbed in (None, diagnosis.testbed)
+        if args.testbed in (None, diagnosis.where.name)
     ]
     lacking = args.testbed is not None and not examined[0].can_run
     return Answer(
@@ -73,11 +74,13 @@ def audit(args: Namespace) -> Answer:
     In real time every run stores the audit of its machines in host.json, and `labs runs compare`
     lists the settings in which the machines of two sets of runs differ.
     """
-    if args.testbed not in (HERE, VAGRANT):
-        raise BadInput(f"--testbed {args.testbed} cannot be audited. Allowed: {HERE}, {VAGRANT}")
+    if args.testbed not in (HERE, VAGRANT.name):
+        raise BadInput(
+            f"--testbed {args.testbed} cannot be audited. Allowed: {HERE}, {VAGRANT.name}"
+        )
     from labs.studies.machine_audit import audited
 
-    items = audited(args.testbed)
+    items = audited(machines=args.testbed != HERE)
     as_data = [item.as_json() for item in items]
     if args.html is None:
         width = min(WIDEST, shutil.get_terminal_size().columns)
@@ -102,7 +105,7 @@ VERBS = {
 
 def with_places(diagnosis: Diagnosis) -> Diagnosis:
     """A diagnosis with the slots for runs and their holders, if the runs are on this machine."""
-    if not diagnosis.can_run or diagnosis.testbed not in ("virtual", "namespaces"):
+    if not diagnosis.can_run or not diagnosis.where.on_this_machine:
         return diagnosis
     try:
         free = len(slots.held()) < slots.limit()
@@ -118,7 +121,7 @@ def with_places(diagnosis: Diagnosis) -> Diagnosis:
 def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     """A testbed's diagnosis as plain data; `next` is the command to run first, or null."""
     return {
-        "testbed": diagnosis.testbed,
+        "testbed": diagnosis.where.name,
         "can_run": diagnosis.can_run,
         "shapes_links": diagnosis.shapes,
         "next": diagnosis.first_step() or None,
@@ -151,7 +154,7 @@ def without_shaping() -> list[str]:
 
     names = []
     for lab in map(find, LABS):
-        every = lab.conditions(lab.Parameters(size="full", testbed="recorded"))
+        every = lab.conditions(lab.Parameters(size="full", testbed=RECORDED.name))
         plain = [condition for condition in every if not _needs_netem(lab, condition)]
         if len(plain) == len(every):
             names.append(lab.name)
@@ -167,7 +170,7 @@ def _needs_netem(lab: Lab, condition: Condition) -> bool:
 
 def describe(diagnosis: Diagnosis) -> str:
     """A testbed's diagnosis as lines: the verdict, then each finding with the step to take."""
-    lines = [f"{diagnosis.testbed}: {verdict(diagnosis)}  ({diagnosis.what})"]
+    lines = [f"{diagnosis.where.name}: {verdict(diagnosis)}  ({diagnosis.where.what})"]
     width = max(len(check.name) for check in diagnosis.checks)
     for check in diagnosis.checks:
         mark = "ok" if check.ok else ("no" if check.needed else "--")

@@ -24,6 +24,7 @@ from labs.cli import run_report
 from labs.cli.command import DRY_RUN, FRESH, JOBS, Answer, arg
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
+from labs.drive.testbeds import RECORDED, TESTBEDS
 from labs.errors import BadInput, LabError, Missing
 from labs.read.display.format import command_lines
 from labs.read.lab import Lab
@@ -59,9 +60,9 @@ def lab_word(words: Sequence[str]) -> str | None:
 
 def describe_conditions(lab: Lab) -> str:
     """The conditions below the titles of their groups, whatever this machine can run."""
-    few = {condition.name for condition in lab.conditions(lab.Parameters(testbed="recorded"))}
+    few = {condition.name for condition in lab.conditions(lab.Parameters(testbed=RECORDED.name))}
     groups: dict[str, list[str]] = {}
-    for condition in lab.conditions(lab.Parameters(size="full", testbed="recorded")):
+    for condition in lab.conditions(lab.Parameters(size="full", testbed=RECORDED.name)):
         groups.setdefault(condition.group, []).append(condition.name)
     lines = []
     for group, names in groups.items():
@@ -88,8 +89,8 @@ def main(args: Namespace) -> Answer:
     if args.dry_run:
         steps = preview(lab, parameters)
         return Answer(steps, as_script(steps))
+    from labs.launch.wanted import Wanted
     from labs.read.result_row import NO_RESULTS
-    from labs.studies.study import Wanted
     from labs.studies.study import study as study_of
 
     study = study_of(parameters, Wanted(args.fresh, args.jobs))
@@ -115,13 +116,14 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
     ]
     conditions = lab.conditions(parameters)
     not_used = unused(lab, parameters, [condition.name for condition in conditions])
+    machines = parameters.where.machines
     least, most = parameters.repetitions_min, parameters.repetitions_max
     return {
         "lab": lab.name,
         "testbed": parameters.testbed,
         "into": parameters.runs,
         "parameters": dataclasses.asdict(parameters),
-        "repetitions": None if parameters.testbed == "virtual" else [least, max(least, most)],
+        "repetitions": None if parameters.where.virtual_time else [least, max(least, most)],
         "conditions": [
             {
                 "condition": condition.name,
@@ -134,7 +136,7 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
                 "runs": [of_kernel.get(condition.name) for of_kernel in names],
                 "commands": [
                     {"host": line.host, "argv": list(line.argv)}
-                    for line in commands_of(condition, lab.lines(condition), parameters.testbed)
+                    for line in commands_of(condition, lab.lines(condition), machines)
                 ],
             }
             for condition in conditions
@@ -157,7 +159,7 @@ def as_script(steps: Mapping[str, Any]) -> str:
     often = ""
     if steps["repetitions"] is not None:
         often = "; {} to {} runs, in shuffled order".format(*steps["repetitions"])
-    first = "machines" if steps["testbed"] == "vagrant" else "kernel"
+    first = "machines" if TESTBEDS[steps["testbed"]].machines else "kernel"
     parts = []
     for condition in steps["conditions"]:
         name = f"{steps['lab']} {condition['condition']}"

@@ -26,9 +26,10 @@ def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> Answer:
     if args.dry_run:
         outline = preview(lab, p, over)
         return Answer(outline, describe_preview(outline))
-    from labs.studies.grid import study
+    from labs.launch.wanted import Wanted
+    from labs.studies.grid import grid_of
 
-    grid = study(p, over=over, fresh=args.fresh, jobs=args.jobs)
+    grid = grid_of(p, over, Wanted(args.fresh, args.jobs))
     report = grid_as_json(lab, p, grid)
     return Answer(report, lambda: describe(lab, report), error=worst(grid))
 
@@ -44,8 +45,8 @@ def worst(grid: Grid) -> LabError | None:
 def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
     """The points, each with its conditions, their links, and the names of their runs."""
     from labs.launch.launch import distinct_runs, plan_points
-    from labs.launch.make import Opened
-    from labs.read.display.provenance import RECORDED, asked
+    from labs.launch.wanted import Opened
+    from labs.read.display.provenance import asked
     from labs.read.unused_parameters import unused_axes
     from labs.studies.grid import attempted, varied_points
 
@@ -62,7 +63,7 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
         if isinstance(error, LabError)
     }
     runs = {}
-    if p.testbed != RECORDED:
+    if p.where.performs:
         planned = plan_points(lab, wanted)
         opened = Opened(Path(p.runs))
         runs = {run.name: opened.complete(run.name) for run in distinct_runs(planned)}

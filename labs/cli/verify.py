@@ -67,12 +67,14 @@ def main(args: Namespace) -> Answer:
     """Verify; the exit code is that of the grade. Raises LabError."""
     from labs.catalog import LABS, find
     from labs.drive.kernel.versions import read_kernel_spec
+    from labs.drive.testbeds import VIRTUAL
     from labs.launch.launch import check_platform
+    from labs.launch.wanted import Wanted
     from labs.read.answers import computed
     from labs.read.runs import recorded
     from labs.verify.verify import Draw, verify
 
-    check_platform("virtual")
+    check_platform(VIRTUAL)
     spec = None if args.kernel is None else read_kernel_spec(args.kernel)
     user_labs = [find(path).name for path in args.lab]
     what = recorded.folder() if args.what is None else args.what
@@ -81,7 +83,7 @@ def main(args: Namespace) -> Answer:
             verified = verify(
                 what,
                 Draw(spec, args.sample, args.real_time, args.seed),
-                jobs=args.jobs,
+                Wanted(jobs=args.jobs),
                 notebooks=args.execute,
                 labs=(*LABS, *user_labs),
                 progress=sys.stderr.isatty(),

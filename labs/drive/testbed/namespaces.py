@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import gettempdir
 
-from labs.drive.record.disk import OwnedPath, abandoned
+from labs.drive.record.lock import Lock, abandoned
 from labs.drive.record.removal import Made, is_own_folder, remove_folder, say_removed
 from labs.errors import Missing
 from labs.guest.testbed.link import Link
@@ -62,12 +62,14 @@ class OnThisMachine(Namespaces):
         if self._journal:
             self._journal.note(folder=str(self._folder), made=self._made)
 
+    def _remove_folder(self) -> None:
+        if self._made:
+            remove_folder(self._folder, self._made)
+
     def _tear_down(self) -> None:
         with contextlib.ExitStack() as steps:
             if self._journal:
                 steps.callback(self._journal.close)
-            if self._made:
-                steps.callback(remove_folder, self._folder, self._made)
             steps.callback(super()._tear_down)
 
 
@@ -86,7 +88,7 @@ class Journal:
 
     def __init__(self, tag: str) -> None:
         JOURNALS.mkdir(mode=0o755, exist_ok=True)
-        self._lock = OwnedPath.take(lambda: JOURNALS / tag)
+        self._lock = Lock.new(lambda: JOURNALS / tag)
 
     def note(self, **entry: str | Made) -> None:
         os.write(self._lock.descriptor, json.dumps(entry).encode() + b"\n")

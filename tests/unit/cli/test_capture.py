@@ -69,13 +69,15 @@ def test_main_graph_draws_the_longest_connection_or_the_one_named(
 
 
 def test_main_ladder_takes_seconds(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    segments = read(DOWNLOAD)
-    since_s = (segments["time_ns"] - segments["time_ns"].iloc[0]) / 1e9
-    asked = ("capture", "ladder", DOWNLOAD, "--out", tmp_path / "x.html", "--dry-run")
-    first, last = told(capsys, *asked, "--from-s", 0.1, "--to-s", 0.2)["rows"]  # type: ignore[misc]
-    assert since_s[first - 1] < 0.1 <= since_s[first] <= since_s[last] <= 0.2 < since_s[last + 1]
-    first, last = told(capsys, *asked, "--from-s", 0.1)["rows"]  # type: ignore[misc]
-    assert last == first + 39
+    """One connection, of which 39 further packets are drawn if only the first moment is given."""
+    segments = read(OUTAGE)
+    since_s = list((segments["time_ns"] - segments["time_ns"].iloc[0]) / 1e9)
+    first, last = 17, 31
+    begin_s, end_s = ((since_s[row - 1] + since_s[row]) / 2 for row in (first, last + 1))
+    asked = ("capture", "ladder", OUTAGE, "--out", tmp_path / "x.html", "--dry-run")
+    asked = (*asked, "--from-s", begin_s)
+    assert told(capsys, *asked, "--to-s", end_s)["rows"] == [first, last]
+    assert told(capsys, *asked)["rows"] == [first, first + 39]
 
 
 def test_main_ladder_writes_nothing_that_cannot_be_drawn(
