@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ import yaml
 
 from labs import catalog
 from labs.cli.__main__ import COMMANDS, main
-from labs.cli.command import prepare
+from labs.cli.command import Arguments, prepare
 from labs.cli.new import source
 from labs.read.claims import ledger
 
@@ -66,15 +66,17 @@ def spans(page: Path) -> list[str]:
     return [" ".join(span.split()) for span in SPAN.findall(prose)]
 
 
-def verbs(name: str) -> Collection[str]:
-    """The verbs of a command."""
-    return getattr(importlib.import_module(f"labs.cli.{name}"), "VERBS", {})
+def parsers(name: str, *words: str) -> dict[str, Arguments]:
+    """The parser of a command, with its first words, by "", and those of its verbs."""
+    module = importlib.import_module(f"labs.cli.{name}")
+    parser = prepare(name, words).parser
+    choices = next((of.choices for of in parser._actions if isinstance(of.choices, dict)), {})
+    verbs = {verb: prepare(name, [verb]).parser for verb in getattr(module, "VERBS", ())}
+    return {"": parser, **choices, **verbs}
 
 
-def flags(name: str, *words: str) -> set[str]:
-    """The flags of a command, with the given first words, and of its verbs."""
-    every = [prepare(name, words), *(prepare(name, [verb]) for verb in verbs(name))]
-    return {flag for prepared in every for flag in prepared.parser.flags}
+def flags(parsers: Mapping[str, Arguments]) -> set[str]:
+    return {flag for parser in parsers.values() for flag in parser.flags}
 
 
 @pytest.fixture
@@ -113,7 +115,7 @@ def test_labs_commands_parse(page: Path, here: Path) -> None:
         if words[0] == "labs":
             assert words[1] in COMMANDS, words
             prepared = prepare(words[1], words[2:])
-            prepared.parser.read(prepared.words)
+            prepared.parser.read([word for word in prepared.words if word != "--help"])
 
 
 @each_guide
@@ -123,20 +125,19 @@ def test_labs_commands_in_prose_exist(page: Path, here: Path) -> None:
         if words[0] != "labs" or len(words) == 1 or words[1].startswith("-"):
             continue
         assert words[1] in COMMANDS, span
-        allowed = verbs(words[1])
-        is_verb = len(words) == 2 or words[2] in allowed or words[2].startswith("-")
-        assert not allowed or words[1] == "doctor" or is_verb, span
-        given = flags("run", "buffers") if words[1] == "run" else flags(words[1])
-        assert {word for word in words if word.startswith("--")} - {"--help"} <= given, span
+        of_command = parsers(*(["run", "buffers"] if words[1] == "run" else words[1:2]))
+        others = [word for word in words[2:3] if not word.startswith("-") and words[1] != "doctor"]
+        assert len(of_command) == 1 or set(others) <= set(of_command), span
+        assert {word for word in words if word.startswith("--")} <= flags(of_command), span
 
 
 @each_guide
 def test_flags_in_prose_exist(page: Path, here: Path) -> None:
     every = {"--help"}
     for name in COMMANDS:
-        every |= flags(name)
+        every |= flags(parsers(name))
     for lab in catalog.LABS:
-        every |= flags("run", lab)
+        every |= flags(parsers("run", lab))
     assert {span.split()[0] for span in spans(page) if span.startswith("--")} <= every
 
 
