@@ -29,6 +29,7 @@ from typing import Any
 from labs.drive.kernel.boot import EPOCH_NS, PATH, boot
 from labs.drive.kernel.guest_root import guest_root, kept_root
 from labs.drive.kernel.versions import series_like, series_of
+from labs.drive.record.disk import owned_folder
 from labs.errors import Missing, RunFailed
 from labs.guest.programs.init import INSIDE_CODE, PYTHON
 
@@ -87,30 +88,33 @@ def measure(program: Path) -> dict[str, Any]:
 
 
 def _measure_once(program: Path) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="labs-check-") as staging:
+    with owned_folder("labs-check-", Path(tempfile.gettempdir())) as staging:
         try:
             boot(
                 program,
                 root=_root(),
-                staging=Path(staging),
+                staging=staging,
                 code=CODE,
                 argv=(PYTHON, "-I", "-S", "-c", START, INSIDE_CODE),
                 memory_mib=MEMORY_MIB,
             )
         except RunFailed as error:
             raise RunFailed(f"this kernel fails its check: {error}") from None
-        return dict(json.loads((Path(staging) / MEASURED).read_text("utf-8")))
+        return dict(json.loads((staging / MEASURED).read_text("utf-8")))
 
 
 TOOLS = {"python3": "python3", "ip": "iproute2", "tc": "iproute2", "ethtool": "ethtool"}
 
 
-def needs() -> None:
-    """Raise Missing, naming the packages, if this machine lacks a tool of the check."""
-    absent = sorted({TOOLS[name] for name in TOOLS if shutil.which(name, path=PATH) is None})
+def needs(what: str = "checking a kernel", tools: Mapping[str, str] = TOOLS) -> None:
+    """Raise Missing, naming the packages, if this machine lacks a tool of the check, or of `what`;
+    `tools` are the packages of programs and of files."""
+    absent = sorted(
+        {tools[name] for name in tools if not shutil.which(name, path=PATH, mode=os.F_OK)}
+    )
     if absent:
         raise Missing(
-            f"checking a kernel needs {', '.join(absent)}. On Debian, run as "
+            f"{what} needs {', '.join(absent)}. On Debian, run as "
             f"root: apt-get install {' '.join(absent)}"
         )
 
