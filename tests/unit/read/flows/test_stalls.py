@@ -29,62 +29,11 @@ def told(rows: pandas.DataFrame) -> list[tuple[str, str, str]]:
     return list(zip(rows["reason"], rows["waiting"], rows["ended_by"], strict=True))
 
 
-def test_stalls_of_nagle_and_the_delayed_ack() -> None:
-    """180 of 200 requests (see test_exchanges), and nothing else is silent."""
-    rows = found("nagle-off.pcap.gz")
-    assert told(rows) == [(reasons.NAGLE_AND_DELAYED_ACK.name, "server", "client")] * 180
-    assert rows["gap_ms"].between(40, 48).all()
-    assert rows["at_ns"].is_monotonic_increasing
-
-
 @pytest.mark.parametrize(
     "name", ["nagle-on.pcap.gz", "nagle-no-k.pcapng.gz", "lossy.pcap.gz", "reordered.pcap.gz"]
 )
 def test_stalls_of_runs_without_one_are_empty(name: str) -> None:
     assert found(name).empty
-
-
-def test_stalls_of_a_download_have_the_delayed_ack() -> None:
-    """The client acknowledges every second segment, and the last one of a burst 40 to 44 ms later
-    (250 Hz); the server's next data was sent before that ACK arrived."""
-    (row,) = found("download.pcap.gz").to_dict("records")
-    assert told(found("download.pcap.gz")) == [(reasons.DELAYED_ACK.name, "nobody", "client")]
-    assert 40 <= row["gap_ms"] <= 44
-    segments = read(FOLDER / "download.pcap.gz")
-    assert (row["before"], row["after"]) == (315, 316)
-    assert segments["payload_bytes"].loc[[315, 316]].tolist() == [1448, 0]
-    assert segments["ack_rel"][316] - segments["ack_rel"][314] == 1448
-
-
-def test_stalls_of_a_closed_window() -> None:
-    """The receiver's answer to what filled its window, three probes, and its reading on; then an
-    idle connection with keep-alives, and one that is reset."""
-    rows = found("stopped-reader.pcap")
-    closed, alive = reasons.ZERO_WINDOW.name, reasons.KEEP_ALIVE.name
-    assert told(rows) == [
-        (reasons.FULL_WINDOW.name, "client", "server"),  # until the ACK that the window has closed
-        *[(closed, "client", "client")] * 3,
-        (closed, "client", "server"),
-        *[(alive, "nobody", "client")] * 3,
-        (reasons.CLOSED_LATE.name, "nobody", "client"),
-        (reasons.UNTOLD.name, "client", "server"),
-    ]
-    # The probe timer doubles (tcp_probe_timer, icsk_probes_out).
-    probes = rows["gap_ms"].iloc[1:4].tolist()
-    assert probes[1] / probes[0] == pytest.approx(2, rel=0.1)
-    assert probes[2] / probes[1] == pytest.approx(2, rel=0.1)
-
-
-def test_stalls_of_an_outage_are_retransmission_timers() -> None:
-    rows = found("outage.pcap")
-    timed = rows[rows["reason"] == reasons.TIMEOUT.name]
-    assert set(timed["waiting"]) == {"client"} and set(timed["waited_for"]) == {"server"}
-    assert timed["ended_by"].tolist() == ["client", "client", "server", "client", "server"]
-    # RTO_MIN of Linux is 200 ms (TCP_RTO_MIN, HZ/5), within two ticks.
-    assert timed["gap_ms"].iloc[0] == pytest.approx(200, abs=8)
-    pauses = rows[rows["reason"] == reasons.APPLICATION.name]
-    assert len(pauses) == 11 and pauses["gap_ms"].between(50, 51).all()
-    assert set(pauses["waited_for"]) == {"client"}
 
 
 def test_stalls_before_and_after_are_the_rows_around() -> None:

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from labs.errors import Damaged
 from labs.read.parse.socket_samples import SAMPLED, TRUESIZES, samples, truesizes
 
-FIXTURES = Path(__file__).parents[3] / "fixtures" / "parse"
 HEAD = ",".join((*SAMPLED, "TCPRcvQDrop", "BeyondWindow"))
 ROW = "1790000000000000000,1,2,1024,1024,2304,65536,0,0,32768,14600,536,1024,-1,0,0,"
-
-
-def test_samples_of_two_kernels() -> None:
-    """The figures of article 4 at scale 0 on 6.1, and those of the kernel's check since 6.6
-    (labs/drive/kernel/check.py)."""
-    ends = {}
-    for kernel in ("6.1", "7.2"):
-        found = samples((FIXTURES / f"socket-samples-{kernel}.csv").read_text())
-        first, last = found[0], found[-1]
-        assert (first.data_segs_in, first.rcvbuf, first.rmem_alloc) == (0, 65_536, 0)
-        counted = (last.counters["TCPRcvQDrop"], last.counters["BeyondWindow"])
-        ends[kernel] = (last.rmem_alloc, last.rcvq_bytes, last.rcv_wnd is None, *counted)
-    assert ends == {"6.1": (73_984, 62_464, True, 4, None), "7.2": (62_208, 58_368, False, 0, 0)}
 
 
 def test_samples_of_a_kernel_without_rcv_wnd_and_a_counter() -> None:
