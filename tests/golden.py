@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from itertools import combinations, islice
 from pathlib import Path
@@ -28,12 +28,10 @@ from labs.read.claims.verdict import NO_WORD
 from labs.read.exercises.exercise import Evidence as Known
 from labs.read.exercises.exercise import of_lab
 from labs.read.readings.responses import requests_of
-from labs.read.runs.run import Run
-from labs.studies.study import Study
 from tests import stack_studies
 from tests.changed_evidence import Changed
 from tests.real_runs import FOLDER as SINGLE
-from tests.real_runs import nagle_run, real, real_study, recorded_nagle, study_of
+from tests.real_runs import real, real_study, recorded_nagle, study_of
 from tests.same import OF_A_RUN, OF_A_STUDY, OF_A_TABLE
 
 FOLDER = Path(__file__).parent / "golden"
@@ -44,7 +42,6 @@ PLACES = 3
 RUNS = 6
 """Runs of a study whose figures are shown."""
 TESTBEDS = ("virtual", "vagrant", "recorded")
-DROPPED = ("acks-dropped", "acks-dropped-no-tlp")
 Golden = dict[str, Any]
 
 
@@ -245,69 +242,69 @@ def tables(lab: str) -> Iterator[tuple[str, Any]]:
         yield f"table {name}", answer if isinstance(answer, str) else plain(answer)
 
 
+FEW = ("off", "on", "quickack", "on-quickack")
+"""Conditions of `nagle` that tables are made of."""
+OF_ROWS: Mapping[str, tuple[str, ...]] = {
+    "buffers": ("tell_httping", "tell_smallest", "describe", "remarks"),
+    "nagle": ("remarks",),
+    "sweeps": ("remarks",),
+    "windows": ("remarks",),
+}
+"""The functions of a table of results."""
+OF_SEVERAL: Mapping[str, tuple[str, ...]] = {
+    "buffers": ("defaults_by_kernel", "slow_start_by_kernel", "grown_by_kernel"),
+    "sweeps": ("sizes",),
+    "windows": ("by_kernel",),
+    "stack": ("article_figures", "as_printed", "effects_table", "interactions", "settings"),
+}
+"""The functions of all small studies of a lab."""
+OF_CONDITIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "nagle": {
+        "means": FEW,
+        "by_ab": ("off", "on"),
+        "held_segments": ("acks-dropped", "acks-dropped-no-tlp", "write-one"),
+        "exchanged": ("bulk", "small-writes-on"),
+    },
+    "queues": {"compare_queues": ("fq-codel", "fifo"), "segments_per_ack": ("acks-slow",)},
+    "sharing": dict.fromkeys(("assumptions", "powers"), ("rtts-reno", "late-reno")),
+    "stack": {"littles_law": ("polling-c1", "polling-many")},
+    "buffers": {"buffers_table": (), "tell_computed_size": ()},
+}
+"""The functions of the first small study and of some of its conditions."""
+
+
 def calls_of(lab: str, charts: Any, every: Any, rows: DataFrame) -> Mapping[str, Any]:
-    study: Study = every[0]
-    run = study.run if lab != "nagle" else nagle_run
+    """The calls of a lab's functions, by name."""
+    given: dict[str, tuple[Any, ...]] = dict.fromkeys(OF_ROWS.get(lab, ()), (rows,))
+    given |= dict.fromkeys(OF_SEVERAL.get(lab, ()), every)
+    named = OF_CONDITIONS.get(lab, {})
+    given |= {name: (every[0], *conditions) for name, conditions in named.items()}
+    given |= OTHERS.get(lab, lambda run: {})(every[0].run)
     if lab == "buffers":
-        names = ("tell_httping", "tell_smallest", "describe", "remarks")
-        kernels = ("defaults_by_kernel", "slow_start_by_kernel")
-        return {
-            **{name: partial(getattr(charts, name), rows) for name in names},
-            **{name: partial(getattr(charts, name), *every) for name in kernels},
-            "grown_by_kernel": partial(charts.grown_by_kernel, *every, condition="wmem"),
-            "buffers_table": partial(charts.buffers_table, study),
-            "tell_kernels": partial(charts.tell_kernels, *(each.results() for each in every)),
-            "tell_computed_size": partial(charts.tell_computed_size, study),
-            "advice": partial(charts.advice, 1000, 200, "6.1", "6.12"),
-            "to_paste": partial(charts.to_paste, 1000, 200, "6.1"),
-            **of_runs(charts.describe_run, study.runs),
-        }
-    if lab == "nagle":
-        few = ("off", "on", "quickack", "on-quickack")
-        return {
-            "means": partial(charts.means, study, *few),
-            "by_ab": partial(charts.by_ab, study, "off", "on"),
-            "held_segments": partial(charts.held_segments, study, *DROPPED, "write-one"),
-            "exchanged": partial(charts.exchanged, study, "bulk", "small-writes-on"),
-            "remarks": partial(charts.remarks, rows),
-            "waits": partial(charts.waits, requests_of(run("off"))),
-            "sequences": partial(charts.sequences, {each: requests_of(run(each)) for each in few}),
-            **of_runs(charts.describe_run, map(run, few)),
-        }
-    if lab == "queues":
-        return {
-            "compare_queues": partial(charts.compare_queues, study, "fq-codel", "fifo"),
-            "segments_per_ack": partial(charts.segments_per_ack, study, "acks-slow"),
-        }
-    if lab == "sharing":
-        return {
-            name: partial(getattr(charts, name), study, "rtts-reno", "late-reno")
-            for name in ("assumptions", "powers")
-        }
-    if lab == "stack":
-        names = ("article_figures", "as_printed", "effects_table", "interactions", "settings")
-        return {
-            **{name: partial(getattr(charts, name), study) for name in names},
-            "instructions": charts.instructions,
-            "littles_law": partial(charts.littles_law, study, "polling-c1", "polling-many"),
-            **of_runs(charts.describe_run, study.runs),
-        }
+        given["tell_kernels"] = tuple(study.results() for study in every)
+    if hasattr(charts, "describe_run"):
+        runs = map(every[0].run, FEW) if lab == "nagle" else every[0].runs
+        given |= {f"describe_run {run.condition}": (run,) for run in runs}
     if lab == "sweeps":
-        return {
-            "remarks": partial(charts.remarks, rows),
-            "granted": partial(charts.granted, "setsockopt", *every),
-            "sizes": partial(charts.sizes, *every),
-            **of_runs(charts.describe_run, study.runs),
-        }
-    return {
-        "by_kernel": partial(charts.by_kernel, *every),
-        "remarks": partial(charts.remarks, rows),
-        "as_printed": partial(charts.as_printed, run("article-scale0-4x")),
-        "budget_at": partial(charts.budget_at, run("article-scale0"), 1, -1),
-        "drops": partial(charts.drops, run("article-scale0")),
-        "rounds": partial(charts.rounds, run("automatic")),
-        **of_runs(charts.describe_run, study.runs),
-    }
+        given["granted"] = ("setsockopt", *every)
+    return {name: partial(getattr(charts, name.split()[0]), *of) for name, of in given.items()}
+
+
+OTHERS: Mapping[str, Callable[[Any], Mapping[str, tuple[Any, ...]]]] = {
+    "buffers": lambda run: {"advice": (1000, 200, "6.1", "6.12"), "to_paste": (1000, 200, "6.1")},
+    "nagle": lambda run: {
+        "waits": (requests_of(run("off")),),
+        "sequences": ({name: requests_of(run(name)) for name in FEW},),
+    },
+    "stack": lambda run: {"instructions": ()},
+    "windows": lambda run: {
+        "as_printed": (run("article-scale0-4x"),),
+        "budget_at": (run("article-scale0"), 1, -1),
+        "drops": (run("article-scale0"),),
+        "rounds": (run("automatic"),),
+    },
+}
+"""The functions of runs and of numbers."""
 
 
 def exercises(lab: str) -> Iterator[tuple[str, Any]]:
@@ -362,10 +359,6 @@ def without(seen: Evidence, name: str) -> Evidence:
     left.runs = {other: run for other, run in left.runs.items() if other != name}
     left.rows = {other: row for other, row in left.rows.items() if other != name}
     return left
-
-
-def of_runs(describe: Any, runs: Iterable[Run]) -> Mapping[str, Any]:
-    return {f"describe_run {run.condition}": partial(describe, run) for run in runs}
 
 
 def shown(lab: str) -> Golden:

@@ -61,13 +61,6 @@ def beside(*found: Verdict) -> Verdict:
     return composed(LEDGER.claim(found[0].id), found, lambda one, other: ())
 
 
-# The figures, each with where it is from.
-
-
-def figures(id_: str, kernel: str = "6.1") -> Any:
-    return judged(kernel)[id_].measured
-
-
 def test_shaper_ceiling_has_the_burst_of_these_runs() -> None:
     """1448 of every 1514 bytes of 1000 Mbit/s: 114.0 MiB/s (labs.read.theory.bdp). In virtual time
     no timer is late, so the burst has no effect."""
@@ -145,9 +138,6 @@ def test_memory_pressure_needs_a_run_under_pressure() -> None:
     assert one(claim, runs).reason == "default was under memory pressure"
 
 
-# Nothing is typed in: other figures, other verdicts.
-
-
 def test_defaults_that_differ() -> None:
     run = study("6.1")["default"]
 
@@ -185,9 +175,6 @@ def test_buffer_needed_from_a_small_sweep() -> None:
     found = one(coarse, study("6.12"))
     assert found.verdict == NOT_JUDGED
     assert found.reason.startswith("needs a sweep with a size near 34.65")
-
-
-# What the runs cannot say, and why.
 
 
 def test_verdicts_without_runs_are_arithmetic_alone() -> None:

@@ -12,7 +12,7 @@ from labs.catalog import find
 from labs.experiments.buffers.conditions import SHARE, SWEEP, conditions
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.figures import by_condition, describe
-from labs.experiments.buffers.results import Results, article, parameter
+from labs.experiments.buffers.results import article, parameter
 from labs.experiments.buffers.settings import Settings
 from labs.guest.condition import as_settings, read_settings
 from labs.read.claims.ledger import figures_by_column
@@ -24,10 +24,6 @@ from tests.real_runs import real, real_study, with_condition, with_file
 
 KERNELS = ("6.1", "6.12")
 MIB = 1 << 20
-
-
-def row(kernel: str, condition: str) -> Results:
-    return Results(real_study(kernel).run(condition))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -46,10 +45,6 @@ def one(claim: str | Claim, runs: Mapping[str, Run]) -> Verdict:
     return judge(chosen, Evidence(LAB, runs), JUDGES, LEDGER.parameters)
 
 
-def figures(id_: str) -> Any:
-    return judged()[id_].measured
-
-
 def test_on_the_machine_is_not_measured_on_virtual_time() -> None:
     found = judged()["A3.2"]
     assert found.measured is None and "not meaningful in virtual time" in found.reason
@@ -74,9 +69,6 @@ def test_coalesced_is_not_judged_where_acks_return_late() -> None:
     found = one("A3.7a", far)
     assert (found.verdict, found.reason) == (NOT_JUDGED, "other parameters: delay_ms 20, not 0")
     assert one("A3.5", far).verdict == one("A3.6", far).verdict == HOLDS
-
-
-# Nothing is typed in: other figures and other runs, other verdicts.
 
 
 def test_sequence_with_another_silence_differs() -> None:

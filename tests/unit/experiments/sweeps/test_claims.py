@@ -18,17 +18,11 @@ from labs.read.claims.judge import judge, judges_of
 from labs.read.claims.verdict import DIFFERS, HOLDS, NOT_JUDGED, WRONG, Verdict
 from labs.read.runs.run import Run
 from labs.studies.study import study as open_study
-from tests.made_verdicts import verdicts
 from tests.real_runs import sweeps_study, with_condition, with_file
 
 LAB = find("sweeps")
 LEDGER = article()
 JUDGES = judges_of(LAB)
-
-
-@cache
-def judged(kernel: str = "6.1") -> Mapping[str, Verdict]:
-    return {verdict.id: verdict for verdict in verdicts(LAB, sweeps_study(kernel).runs)}
 
 
 def verdict_on(claim: str, runs: Mapping[str, Run]) -> Verdict:
