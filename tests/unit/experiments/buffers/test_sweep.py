@@ -7,13 +7,7 @@ from typing import Any
 import pandas
 import pytest
 
-from labs.experiments.buffers.figures import (
-    curve,
-    describe_computed_size,
-    tell_kernels,
-    tell_smallest,
-    to_paste,
-)
+from labs.experiments.buffers.figures import curve, describe_computed_size, to_paste
 from labs.read.readings.buffer_sweep import points, remarks, smallest
 from labs.read.theory.advice import advise, reached
 from labs.read.theory.bdp import bdp_bytes
@@ -83,21 +77,6 @@ def test_smallest_where_no_buffer_is_enough() -> None:
     assert "none of the 2 buffers" in sentence and "52.6 %" in sentence
 
 
-def test_remarks_have_the_size_its_share_and_the_one_below() -> None:
-    (sentence,) = remarks(swept((25, 60.0), (43.75, 104.4), (50, 114.0)))
-    assert "47.7 MiB, 2.00 times the BDP of 23.8 MiB" in sentence
-    assert "41.7 MiB, reaches 91.6 %" in sentence
-    # As advised for the article's link, below.
-    assert "1.91 times the BDP at the receiver, 1.46 at the sender" in sentence
-    assert "the receiver needs more" in sentence
-    (new,) = remarks(swept((25, 78.0), (37.5, 114.0), kernel="6.12.117"))
-    assert "1.28 times the BDP at the receiver, 1.45 at the sender" in new
-    assert "the sender needs more" in new
-    (alone,) = remarks(swept((25, 60.0), (50, 114.0), series="setsockopt"))
-    assert alone.endswith("reaches 52.6 %.")
-    assert tell_smallest(swept((25, 60.0)).iloc[:0]) == "None of these runs belongs to a sweep."
-
-
 def test_points_are_ordered_and_know_their_line() -> None:
     rows = points(swept((50, 114.0), (25, 60.0)))
     assert list(rows["buffer_bytes"]) == [25_000_000, 50_000_000]
@@ -124,29 +103,6 @@ def test_computed_size_of_the_right_number_for_a_wrong_reason() -> None:
     other = describe_computed_size(runs, None)
     assert "50 MB, 2.00 times the BDP of 25 MB" in other and "25 MB, reaches 52.6 %" in other
     assert "right" not in other and "(within" not in other
-
-
-def kernel_row(kernel: str, speed: float, bound: str = "receive window") -> pandas.DataFrame:
-    return table(
-        {
-            "condition": "wmem",
-            "series": None,
-            "buffer_bytes": None,
-            "steady_mib_s": speed,
-            "bound": bound,
-            "receive_most_bytes": 6291456,
-        },
-        kernel=kernel,
-    )
-
-
-def test_tell_kernels_says_why_they_differ() -> None:
-    sentence = tell_kernels(kernel_row("6.1.192", 14.94), kernel_row("6.12.117", 22.31))
-    assert "6.1.192 reaches 14.9 MiB/s and Linux 6.12.117 22.3" in sentence
-    assert "50 % and 74 % of the largest receive buffer, 6 MiB" in sentence
-    assert "Linux 6.12.117 measures" in sentence
-    turned = tell_kernels(kernel_row("6.12.117", 22.31), kernel_row("6.1.192", 14.94))
-    assert turned == sentence
 
 
 @pytest.mark.parametrize("kernel", ["6.1", "6.8", "6.12"])

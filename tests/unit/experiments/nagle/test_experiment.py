@@ -38,16 +38,6 @@ def test_conditions_shape_the_link_for_a_delay_alone() -> None:
     assert far.link.uses_netem and far.link.rate_mbit is None
 
 
-def test_lines_have_the_filter_that_drops_acks() -> None:
-    every = {condition.name: condition for condition in nagle.conditions(Nagle())}
-    lines = [" ".join(argv) for host, argv in nagle.lines(every["acks-dropped"])]
-    assert lines[0] == "tc qdisc add dev eth0 root handle 1: htb"
-    assert "match ip dport 80 0xffff match u8 0x10 0xff at 33" in lines[3]
-    assert lines[-1] == "tc qdisc del dev eth0 root"
-    assert every["acks-dropped"].sysctls == {}
-    assert every["acks-dropped-no-tlp"].sysctls == {"server": {"net.ipv4.tcp_early_retrans": "0"}}
-
-
 def test_tools_are_those_started() -> None:
     used = {
         condition.name: nagle.tools(condition) for condition in nagle.conditions(Nagle(size="full"))

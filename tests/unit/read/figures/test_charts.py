@@ -77,15 +77,6 @@ def test_by_condition_of_one_row(name: str) -> None:
     assert table["condition"][0] in texts(by_condition(table))
 
 
-@pytest.mark.parametrize("live", [True, False])
-def test_by_condition_caption_names_the_source(live: bool) -> None:
-    figure = by_condition(study("unshaped", "captured", live=live).results())
-    assert caption(figure) == (
-        f"virtual · Linux 6.1.192 · link as asked (40.0 ms, 10 Mbit/s) · "
-        f"{'live' if live else 'recorded'}"
-    )
-
-
 def test_by_condition_caption_warns_of_the_link() -> None:
     table = study("captured").results()
     table["link_ok"] = False
@@ -209,10 +200,6 @@ def test_ratios_axis_holds_all_intervals() -> None:
     assert low < 0.68 and high > 1.1
     wide = drawn(*ROWS, row("rmem100", DISAGREE, (0.05, 0.06, 0.08)))
     assert wide.layout.xaxis.type == "log"
-
-
-def test_ratios_without_a_second_testbed() -> None:
-    assert annotations(drawn())[0] == "no study on a second testbed yet"
 
 
 class Tabled:
