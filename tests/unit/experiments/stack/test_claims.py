@@ -16,6 +16,7 @@ from labs.experiments.stack.results import article
 from labs.read.audit.machine import audit
 from labs.read.claims.evidence import Evidence
 from labs.read.claims.judge import follow
+from labs.read.claims.ledger import Claim
 from labs.read.claims.verdict import DIFFERS, HARDWARE, HOLDS, NOT_JUDGED, WRONG, Finding, Verdict
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import Interval, of_ratio
@@ -58,6 +59,28 @@ def judged(id_: str, factor: float, spread: float = 0.001) -> Finding:
     claim = LEDGER.claim(id_)
     seen = Made(claim.conditions[0], factor, spread)
     return follow(claim, seen) if claim.judge is None else JUDGES[claim.judge](claim, seen)
+
+
+FAILING = {
+    "A2.3": (1.2, DIFFERS),
+    "A2.4": (40.0, DIFFERS),  # two orders of magnitude
+    "A2.5": (0.9, WRONG),  # faster, not slower
+    "A2.6": (0.9, WRONG),
+    "A2.7": (1.0, WRONG),
+    "A2.8": (1.0, WRONG),  # the sleep of CPUs does not matter
+    "A2.10": (1.5, WRONG),  # more interrupts
+    "A2.11": (0.6, WRONG),  # five are slower
+}
+FIXED = ("A2.2", "A2.9", "A2.12")
+"""Judged without the figure of a run, or never."""
+
+
+@pytest.mark.parametrize(
+    "claim", [claim for claim in LEDGER.claims if not claim.hardware and claim.id not in FIXED]
+)
+def test_every_claim_can_fail(claim: Claim) -> None:
+    factor, verdict = FAILING[claim.id]
+    assert judged(claim.id, factor).verdict == verdict
 
 
 @pytest.mark.parametrize(
