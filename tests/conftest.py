@@ -167,6 +167,10 @@ def check_required(tiers: Iterable[str]) -> None:
             )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--refresh-golden", action="store_true", help="write tests/golden again")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """The compiled library shall be of the sources that are tested."""
     if not hasattr(config, "workerinput"):
