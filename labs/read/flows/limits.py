@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy
 
-from labs.read.capture.segment_table import ACK, CWR, SYN
+from labs.read.capture.segment_table import ACK, CWR, ECE, SYN
 from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.reasons import Reason
@@ -47,6 +47,11 @@ DEFERRED_SEGMENTS: Final = 3
 """After a round with a full window a sender may leave so much of it unused: it waits for room for a
 larger packet (tcp_tso_should_defer)."""
 BURST_SEGMENTS: Final = 8
+LARGE_WINDOW: Final = 32_768
+"""Without window scaling a window is at most 64 KB."""
+OWN_ROUNDS: Final = 10
+"""So many rounds that end at one size show a program's own window."""
+OWN_SHARE: Final = 0.7
 PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
 
@@ -86,6 +91,8 @@ def rounds(
     sides: Sequence[Array],
     direction: int,
     lost: list[tuple[int, int]],
+    *,
+    lacks_scaling: bool = False,
 ) -> Rounds | None:
     """The rounds of one sender of a connection; None if it sends no bulk. `sides` are the places of
     the segments of each end, `lost` the times at which an episode of loss begins and ends."""
@@ -95,7 +102,10 @@ def rounds(
     if not len(acks) or state.length[data].sum() < BULK_SEGMENTS * state.mss_bytes[heard[0]]:
         return None
     asked_ns = state.time_ns[heard[state.length[heard] > 0]] + far.far_ns[direction]
-    return _Sender(state, far, direction, data, acks, asked_ns, lost).rounds()
+    marks_ns = _marks_ns(state, far, direction, data, acks)
+    sender = _Sender(state, far, direction, data, acks, asked_ns, lost, marks_ns)
+    sender.lacks_scaling = lacks_scaling
+    return sender.rounds()
 
 
 class _Sender:
@@ -113,7 +123,9 @@ class _Sender:
         acks: Array,
         asked_ns: Array,
         lost: list[tuple[int, int]],
+        marks_ns: list[int],
     ) -> None:
+        self.lacks_scaling, self.is_marked = False, bool(marks_ns) and not lost
         self.direction, self.rtt_ns, away_ns = direction, far.rtt_ns, far.far_ns[direction]
         self.early_ns = max(LEAST_ROUND_NS // 10, far.rtt_ns // 50)
         self.full = int(state.mss_bytes[data[0]])
@@ -141,9 +153,7 @@ class _Sender:
             numpy.where(has_heard, edge, UNKNOWN_BYTES) - sent,
             offered[heard],
         )
-        # With CWR a sender says that marks (ECN) or its own queue reduced its congestion window.
-        reduced = self.times[(state.flags[data] & CWR) != 0].tolist()
-        lost = [*lost, *((at, at) for at in reduced)]
+        lost = [*lost, *((at, at) for at in marks_ns)]
         self.is_lossy, self.losses = _losses(lost, self.begin_ns)
 
     def _divide(self) -> None:
@@ -198,7 +208,7 @@ class _Sender:
         goes_on[-1] = False
         held = saturated | (goes_on & (self.is_full | ~self.is_asked))
         reason[~held] = why.ROUND_TRIP
-        by_sender = (reason == why.SEND_BUFFER) | (reason == why.CONGESTION_WINDOW)
+        by_sender = numpy.isin(reason, [why.SEND_BUFFER, why.CONGESTION_WINDOW])
         # It may be the window, whose scale is unknown.
         reason[by_sender & (self.window >= UNKNOWN_BYTES)] = why.UNTOLD
         # Even rounds fill the path only if it showed that rate: where the RTT grew, or by
@@ -207,6 +217,9 @@ class _Sender:
         shown = (PATH_SHARE * path_rate <= self.rate) & (path_rate > 0)
         reason[(reason == why.PATH) & is_even & ~shown] = why.UNTOLD
         reason[_leads(reason, self.most)] = why.SEND_BUFFER
+        reason[self._own_window(reason)] = why.PROGRAM_WINDOW
+        if self.lacks_scaling:
+            reason[(reason == why.FULL_WINDOW) & (self.window > LARGE_WINDOW)] = why.NO_SCALING
         end_ns = self.end_ns.copy()
         if self.has_ack[-1]:
             end_ns[-1] = max(end_ns[-1], self.acked_ns[-1])
@@ -227,17 +240,34 @@ class _Sender:
         # Rounds without a larger flight in a row, counted anew after an idle time.
         broken = numpy.where(flat, numpy.where(self.is_idle, place - 1, -1), place)
         flat_rounds = place - numpy.maximum.accumulate(broken)
+        is_small = self.most <= FIRST_SEGMENTS * self.full
         rules = {
             why.SILLY_WINDOW: self.is_full & (self.window < self.full),
             why.FULL_WINDOW: self.is_full,
             why.PATH: saturated | (self.is_even & ~grows),
-            why.SLOW_START: self._slow & begins,
+            why.SLOW_START: self._slow & begins & ~(is_small & (flat_rounds >= OWN_ROUNDS)),
             why.SEND_BUFFER: self._slow & (flat_rounds >= PLATEAU),
         }
-        reason = numpy.full(len(flat), why.CONGESTION_WINDOW)
+        # Only a loss, or marks, explain a congestion window that is smaller than needed.
+        reduced = why.ECN_MARKS if self.is_marked else why.CONGESTION_WINDOW
+        reason = numpy.where(self._slow, why.UNTOLD, reduced)
         for limit, holds in reversed(rules.items()):
             reason[holds] = limit
         return reason
+
+    def _own_window(self, reason: Array) -> Array:
+        """The rounds whose flight ends at one size far below the receiver's window, without any
+        loss, and which data of the other end resumed."""
+        alike = self.most[self.is_asked]
+        if len(alike) < OWN_ROUNDS or not self._slow.all():
+            return numpy.zeros(len(reason), dtype=bool)
+        size = float(numpy.percentile(alike, 90))
+        near = (self.most <= (1 + ALIKE) * size) & (self.window > QUEUED * size)
+        near &= self.most > LEADS * size
+        free = numpy.isin(reason, [why.ROUND_TRIP, why.CONGESTION_WINDOW, why.UNTOLD, why.SEND_BUFFER])
+        near &= free | (reason == why.SLOW_START)
+        is_own = (near & self.is_asked).sum() >= max(OWN_ROUNDS, OWN_SHARE * near.sum())
+        return near if is_own else numpy.zeros(len(reason), dtype=bool)
 
     @cached_property
     def _fresh(self) -> Array:
@@ -289,6 +319,18 @@ def _unheard_ns(state: ConnectionState, data: Array, acks: Array) -> Array:
     return unheard_ns
 
 
+def _marks_ns(
+    state: ConnectionState, far: Distance, direction: int, data: Array, acks: Array
+) -> list[int]:
+    """When marks (ECN) or its own queue reduced the sender's congestion window: it says so with
+    CWR, and hears of marks by ECE."""
+    reduced = state.time_ns[data[(state.flags[data] & CWR) != 0]]
+    marked = acks[(state.flags[acks] & (SYN | ECE)) == ECE]
+    told = state.time_ns[marked] + far.far_ns[direction]
+    times: list[int] = numpy.concatenate([reduced, told]).tolist()
+    return times
+
+
 def _losses(lost: list[tuple[int, int]], begins: Array) -> tuple[Array, Array]:
     """For each round whether it begins within an episode of loss, and how many began before it."""
     since, until = numpy.array(sorted(lost), dtype=numpy.int64).reshape(-1, 2).T
@@ -319,7 +361,7 @@ def _leads(reason: Array, flight: Array) -> Array:
     after = following(plateaus)
     plateau = numpy.append(flight, 0)[after]
     near = (LEADS * plateau <= flight) & (flight <= (1 + ALIKE) * plateau) & (plateau != 0)
-    leads: Array = (reason == why.CONGESTION_WINDOW) & near
+    leads: Array = numpy.isin(reason, [why.CONGESTION_WINDOW, why.UNTOLD]) & near
     return leads & (following(~leads & ~plateaus) > after)
 
 
