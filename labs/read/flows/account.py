@@ -16,9 +16,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origi
 from labs.read.capture.segment_table import Remarks
 from labs.read.flows.reasons import (
     CLOSED_LATE,
+    HANDSHAKE,
+    HTTP_TURN,
     NOBODY,
     REASONS,
+    ROUND_TRIP,
     SENDING,
+    TLS_TURN,
     TURN,
     UNTOLD,
     End,
@@ -32,6 +36,8 @@ from labs.read.flows.verdict import Verdict
 LEAST_SHARE, LEAST_LOST = 0.01, 0.001
 """A usual reason, and one that is none, with less of the time are not told."""
 MOST_ADVICE: Final = 3
+LONG_RTT_MS: Final = 300
+ON_THE_PATH: Final = (HANDSHAKE, ROUND_TRIP, TURN, TLS_TURN, HTTP_TURN)
 LEAST_ADVISED, LEAST_USUAL = 0.1, 0.5
 """Advice is given for what took more of the time: trouble, and what every connection has."""
 MOST_TOLD: Final = 8
@@ -190,6 +196,8 @@ class Account:
             text += f", RTT {duration(self.rtt_ms)}"
             if spread is not None and spread.p90 > 1.5 * self.rtt_ms:
                 text += f" (nine of ten ACKs within {duration(spread.p90)})"
+        elif spread is not None:
+            text += f", RTT not measurable, ACKs after {duration(spread.p50)}"
         turns = ", ".join(_counted(count, kind) for kind, count in self.turns.items())
         return f"{text}; {turns}" if turns else text
 
@@ -221,7 +229,11 @@ class Account:
                 nobody = finding.waited_for == NOBODY
                 end = "" if nobody else f" of the {finding.waited_for}"
                 names.setdefault(finding.reason.advice, {})[f"{finding.reason}{end}"] = None
-        return {", ".join(names[advice]): advice for advice in [*names][:MOST_ADVICE]}
+        every = {", ".join(names[advice]): advice for advice in [*names][:MOST_ADVICE]}
+        path_ms = sum(finding.time_ms for finding in self.findings if finding.reason in ON_THE_PATH)
+        if (self.rtt_ms or 0) > LONG_RTT_MS and path_ms > LEAST_USUAL * self.duration_ms:
+            every = {f"RTT of {duration(self.rtt_ms or 0)}": ROUND_TRIP.advice, **every}
+        return every
 
     def _matters(self, finding: Finding) -> bool:
         """Whether a change would be felt: it ended the connection, or took a part of its time."""
@@ -348,6 +360,8 @@ def _plain(value: Any) -> Any:
         return value.name
     if isinstance(value, (tuple, list)):
         return [_plain(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _plain(element) for name, element in value.items()}
     if hasattr(value, "JSON"):
         return {_last(path): _plain(attrgetter(path)(value)) for path in value.JSON}
     return value.as_json() if hasattr(value, "as_json") else value

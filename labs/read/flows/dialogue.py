@@ -45,6 +45,8 @@ JITTER: Final = 0.1
 """An answer is late if it exceeds the distance by SOON_NS and this share of it."""
 LONGEST_NS: Final = 10 * 10**9
 AT_END_NS: Final = 50_000
+OUTER: Final = (*WINDOWS, why.PROGRAM_WINDOW)
+"""Limits that hold a small segment back whatever Nagle's algorithm does."""
 LOSS_MARKS: Final = (
     bits.RETRANSMISSION
     | bits.FAST_RETRANSMISSION
@@ -110,9 +112,9 @@ class Dialogue:
         self.missing = path.missing_data(self) if self.has_both else None
         self.probes = path.unanswered_probes(self)
         self.forgotten_at = path.forgotten_at(self)
-        for episode in self.episodes:
-            if 0 <= self.forgotten_at <= episode.places[0] and not episode.ended:
-                episode.reason = why.IDLE_TIMEOUT
+        self.overflowed_until = path.overflowed_until(self) if self.has_both else -1
+        # What is repeated meanwhile follows from these.
+        self.episodes = [each for each in self.episodes if not self._follows(each.places[0])]
         lost = [
             (self.each.time_ns[episode.first], self.each.time_ns[max(episode.first, episode.last)])
             for episode in self.episodes
@@ -121,12 +123,12 @@ class Dialogue:
             rounds(state, near, self.sides, side, lost, lacks_scaling=facts.lacks_scaling)
             for side in (0, 1)
         )
-        missing, self.hole_count = holes(state, first, last, self.sides)
-        self._holes = missing.data
+        lost_of = -1 if self.missing is None else self.missing[0]
+        beside, self.hole_count = holes(state, first, last, self.sides, lost_of)
+        self._holes = beside.data
 
-    @cached_property
-    def overflowed_until(self) -> int:
-        return path.overflowed_until(self) if self.has_both else -1
+    def _follows(self, at: int) -> bool:
+        return 0 <= self.forgotten_at <= at or at <= self.overflowed_until
 
     @cached_property
     def is_ecn_blocked(self) -> bool:
@@ -309,7 +311,7 @@ class Ending:
         if heard >= 0 and each.flags[heard] & SYN:
             return why.HANDSHAKE
         limit = self.dialogue.limit(at, self.by)
-        if limit in WINDOWS or heard < 0 or not self._held_by_nagle(at, heard, self.by):
+        if limit in OUTER or heard < 0 or not self._held_by_nagle(at, heard, self.by):
             return limit
         return why.NAGLE
 

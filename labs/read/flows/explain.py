@@ -340,6 +340,9 @@ def _add_end(connection: Dialogue, sums: _Sums) -> None:
         frame = state.each.frame[place]
         total.add(0, (frame, frame), 0)
         total.detail = f"{count:,} bytes, as the SACK of frame {frame} shows"
+    repeated = sums.get(Wait(why.SYN_REPEATED, "server", "client"))
+    if repeated is not None and of_path.lost_syn_ack(connection):
+        repeated.detail = "the server had answered: its SYN-ACK was lost"
     flags = state.flags[connection.first : connection.last]
     resets = connection.first + numpy.flatnonzero(flags & RST)
     if not connection.is_established:
@@ -391,14 +394,18 @@ def _add_reset(connection: Dialogue, at: int, sums: _Sums) -> None:
         return
     detail, is_sure = of_path.foreign_reset(connection, at)
     reason = why.FOREIGN_RESET if detail else why.RESET
+    if of_path.meets_old_connection(connection, at + 1):
+        return
     if not detail and of_path.refuses_syn_ack(connection, at):
-        if of_path.meets_old_connection(connection, at + 1):
-            return
         reason = why.SYN_ACK_REFUSED
+    elif not detail and not any(left) and why.IDLE in told:
+        reason = why.CLOSED_BY_RESET
     total = sums[Wait(reason, NAMES[1 - by], NAMES[by])]
     total.add(0, state.frames(at, first), int(total.count == 0))
     total.is_sure = is_sure or not detail
-    total.detail = detail or "all data had been acknowledged"
+    total.detail = detail
+    if reason is why.RESET:
+        total.detail = "all data had been acknowledged"
     if any(left) and reason is why.RESET:
         total.detail = (
             f"unacknowledged then: {left[0]:,} bytes of the client, {left[1]:,} of the server"

@@ -52,6 +52,9 @@ LARGE_WINDOW: Final = 32_768
 OWN_ROUNDS: Final = 10
 """So many rounds that end at one size show a program's own window."""
 OWN_SHARE: Final = 0.7
+FED_BYTES: Final = 100
+"""Messages that open a program's window are small."""
+UNSURE: Final = (why.ROUND_TRIP, why.UNTOLD, why.SEND_BUFFER, why.SLOW_START)
 PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
 
@@ -101,10 +104,12 @@ def rounds(
     acks = heard[(state.flags[heard] & ACK) != 0]
     if not len(acks) or state.length[data].sum() < BULK_SEGMENTS * state.mss_bytes[heard[0]]:
         return None
-    asked_ns = state.time_ns[heard[state.length[heard] > 0]] + far.far_ns[direction]
+    asked = heard[state.length[heard] > 0]
+    asked_ns = state.time_ns[asked] + far.far_ns[direction]
     marks_ns = _marks_ns(state, far, direction, data, acks)
     sender = _Sender(state, far, direction, data, acks, asked_ns, lost, marks_ns)
     sender.lacks_scaling = lacks_scaling
+    sender.is_fed = bool(numpy.median(state.length[asked]) <= FED_BYTES) if len(asked) else False
     return sender.rounds()
 
 
@@ -125,7 +130,8 @@ class _Sender:
         lost: list[tuple[int, int]],
         marks_ns: list[int],
     ) -> None:
-        self.lacks_scaling, self.is_marked = False, bool(marks_ns) and not lost
+        self.lacks_scaling = self.is_fed = False
+        self.is_marked = bool(marks_ns) and not lost
         self.direction, self.rtt_ns, away_ns = direction, far.rtt_ns, far.far_ns[direction]
         self.early_ns = max(LEAST_ROUND_NS // 10, far.rtt_ns // 50)
         self.full = int(state.mss_bytes[data[0]])
@@ -180,6 +186,7 @@ class _Sender:
         self.is_queued = self.has_ack[firsts] & is_late
         self.is_queued |= queued_ns > (QUEUED - 1) * self.rtt_ns + LEAST_ROUND_NS
         until, since = nexts + 1000, self.begin_ns + LEAST_ROUND_NS
+        self.feeds = numpy.searchsorted(asked_ns, nexts) - numpy.searchsorted(asked_ns, self.begin_ns)
         self.is_asked = numpy.searchsorted(asked_ns, until) > numpy.searchsorted(asked_ns, since)
         idle_ns = times[firsts] - times[firsts - 1]
         self.is_idle = idle_ns > max(IDLE_NS, IDLE_ROUNDS * self.rtt_ns)
@@ -240,12 +247,15 @@ class _Sender:
         # Rounds without a larger flight in a row, counted anew after an idle time.
         broken = numpy.where(flat, numpy.where(self.is_idle, place - 1, -1), place)
         flat_rounds = place - numpy.maximum.accumulate(broken)
-        is_small = self.most <= FIRST_SEGMENTS * self.full
+        small = (self.most <= FIRST_SEGMENTS * self.full) & self._slow & ~self.is_full
+        if (small & (flat_rounds >= OWN_ROUNDS)).any():  # less than any first window, for long
+            begins &= ~small
+            flat_rounds[small & (self.most > LEADS * top)] += PLATEAU
         rules = {
             why.SILLY_WINDOW: self.is_full & (self.window < self.full),
             why.FULL_WINDOW: self.is_full,
             why.PATH: saturated | (self.is_even & ~grows),
-            why.SLOW_START: self._slow & begins & ~(is_small & (flat_rounds >= OWN_ROUNDS)),
+            why.SLOW_START: self._slow & begins,
             why.SEND_BUFFER: self._slow & (flat_rounds >= PLATEAU),
         }
         # Only a loss, or marks, explain a congestion window that is smaller than needed.
@@ -258,16 +268,15 @@ class _Sender:
     def _own_window(self, reason: Array) -> Array:
         """The rounds whose flight ends at one size far below the receiver's window, without any
         loss, and which data of the other end resumed."""
-        alike = self.most[self.is_asked]
-        if len(alike) < OWN_ROUNDS or not self._slow.all():
-            return numpy.zeros(len(reason), dtype=bool)
-        size = float(numpy.percentile(alike, 90))
-        near = (self.most <= (1 + ALIKE) * size) & (self.window > QUEUED * size)
-        near &= self.most > LEADS * size
-        free = numpy.isin(reason, [why.ROUND_TRIP, why.CONGESTION_WINDOW, why.UNTOLD, why.SEND_BUFFER])
-        near &= free | (reason == why.SLOW_START)
-        is_own = (near & self.is_asked).sum() >= max(OWN_ROUNDS, OWN_SHARE * near.sum())
-        return near if is_own else numpy.zeros(len(reason), dtype=bool)
+        none = numpy.zeros(len(reason), dtype=bool)
+        size = float(numpy.percentile(self.most, 90))
+        if not self.is_fed or not self._slow.all() or size < FIRST_SEGMENTS * self.full:
+            return none
+        near = (self.most <= (1 + ALIKE) * size) & (self.most > LEADS * size)
+        near &= (self.window > QUEUED * size) & numpy.isin(reason, UNSURE)
+        alike = near & (self.most >= (1 - ALIKE) * size)
+        is_own = alike.sum() >= OWN_ROUNDS and self.feeds[alike].mean() >= OWN_SHARE
+        return near if is_own else none
 
     @cached_property
     def _fresh(self) -> Array:

@@ -333,7 +333,7 @@ class _Sender:
 
 
 def holes(
-    state: ConnectionState, first: int, last: int, sides: tuple[Array, ...]
+    state: ConnectionState, first: int, last: int, sides: tuple[Array, ...], lost_of: int
 ) -> tuple[Array, int]:
     """For each segment whether packets that the capture lacks may have ended the gap before it, and
     how often packets are missing. `sides` are the places of the segments of each end.
@@ -346,14 +346,15 @@ def holes(
     fillers = [_fillers(state, side, places) for side, places in enumerate(sides) if marked]
     longest = int((state.end[first:last] - state.begin[first:last]).max())
     reached = [int(state.ack[sides[1 - side]].max(initial=-1)) for side in (0, 1)]
+    # Until the end SACK shows that the data of the side `lost_of` never came: no hole of the capture.
     for at in marked:
         side = each.direction[at]
         if each.marks[at] & bits.ACK_LOST_SEGMENT:
             side = 1 - side
         else:
             number = each.sent[side][at]
-            if reached[side] <= number and each.sacks[int(sides[1 - side][-1])]:
-                continue  # SACK shows until the end that it was lost
+            if side == lost_of and reached[side] <= number:
+                continue
             low, high = (
                 bisect_left(fillers[side], (edge,)) for edge in (number - longest, number + 1)
             )

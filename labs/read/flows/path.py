@@ -16,7 +16,7 @@ from labs.read.capture.segment_table import ACK, CWR, ECE, FIN, RST, SYN
 from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Array
 from labs.read.flows.losses import LEAST_TIMER_NS, Episode
-from labs.read.flows.reasons import NAMES, Reason, Wait
+from labs.read.flows.reasons import NAMES, Reason
 
 if TYPE_CHECKING:
     from labs.read.flows.dialogue import Dialogue
@@ -167,8 +167,8 @@ def _small_passed(dialogue: Dialogue, by: int, size: int) -> bool:
     small = places[(state.length[places] > 0) & (state.length[places] < size)]
     if (state.acked_by[small] >= 0).any():
         return True
-    right = int(state.sack_right[dialogue.sides[1 - by]].max(initial=-1))
-    return bool((state.end[small] == right).any())
+    edges = state.sack_right[dialogue.sides[1 - by]]
+    return bool(numpy.isin(state.end[small], edges).any())
 
 
 # Data that never came.
@@ -189,7 +189,8 @@ def missing_data(dialogue: Dialogue) -> tuple[int, int, int] | None:
         left = int(state.sack_left[acks[-1]])
         if left > reach and not covers.any():
             shows = acks[(state.ack[acks] == reach) & (state.sack_left[acks] > 0)]
-            return side, left - reach, int(shows[0])
+            if state.time_ns[dialogue.last - 1] - state.time_ns[shows[0]] > 2 * LEAST_TIMER_NS:
+                return side, left - reach, int(shows[0])
     return None
 
 
@@ -241,7 +242,8 @@ def refuses_syn_ack(dialogue: Dialogue, at: int) -> bool:
 def meets_old_connection(dialogue: Dialogue, at: int) -> bool:
     """Whether an ACK without SYN, which the client reset, answered an earlier SYN."""
     state, (client, server) = dialogue.state, dialogue.sides
-    strays = server[(server < at) & ((state.flags[server] & (SYN | ACK | RST)) == ACK)]
+    agreed = server[(state.flags[server] & SYN) != 0].min(initial=at)
+    strays = server[(server < agreed) & ((state.flags[server] & (ACK | RST)) == ACK)]
     resets = client[(client < at) & ((state.flags[client] & RST) != 0)]
     return len(strays) > 0 and len(resets) > 0 and int(resets[0]) > int(strays[0])
 
@@ -307,10 +309,3 @@ def overflowed_until(dialogue: Dialogue) -> int:
         return -1
     answers = server[(server > repeated[-1]) & ((state.flags[server] & SYN) == 0)]
     return int(answers[0]) if len(answers) else dialogue.last - 1
-
-
-def reordered(dialogue: Dialogue, places: list[int]) -> tuple[Wait, tuple[int, int]]:
-    """The finding for segments that the path overtook, and its frames."""
-    side = dialogue.each.direction[places[0]]
-    wait = Wait(why.REORDERED, why.NOBODY, NAMES[side])
-    return wait, dialogue.state.frames(places[0])

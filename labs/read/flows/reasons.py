@@ -423,6 +423,15 @@ FOREIGN_RESET: Final = Reason(
     counts="reset",
     rank=Rank.END,
 )
+CLOSED_BY_RESET: Final = Reason(
+    "closed by reset",
+    "The {who} closed the idle connection with a reset; nothing was lost",
+    "Everything had been acknowledged and nobody waited: a reset instead of a FIN costs nothing.",
+    "tcp_disconnect (net/ipv4/tcp.c); RFC 9293 3.5.2",
+    counts="reset",
+    for_nobody="The {who} closed the idle connection with a reset; nothing was lost",
+    rank=Rank.HARMLESS,
+)
 SYN_ACK_REFUSED: Final = Reason(
     "SYN-ACK refused",
     "The {who} answered the SYN-ACK with a reset: it does not know this connection",

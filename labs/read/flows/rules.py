@@ -195,6 +195,13 @@ def probes_in_vain(ending: Ending) -> Gap | None:
 # A reset.
 
 
+def is_of_another(ending: Ending) -> Gap | None:
+    """A reset that the host did not send ends nothing."""
+    if path.foreign_reset(ending.dialogue, ending.at)[0]:
+        return ending.passed(why.ROUND_TRIP)
+    return None
+
+
 def refuses(ending: Ending) -> Gap | None:
     if ending.at in ending.dialogue.refusals:
         return ending.whole(why.REFUSED, why.HANDSHAKE)
@@ -417,7 +424,7 @@ def acknowledges_at_once(ending: Ending) -> Gap | None:
     rest: Reason = why.ROUND_TRIP
     if ending.is_window_full:
         rest = ending.window_limit
-    elif ending.frees_small:
+    elif ending.frees_small and ending.limit is not why.PROGRAM_WINDOW:
         rest = why.NAGLE
     elif ending.released is not None or ending.dialogue.bulk[ending.other] is not None:
         rest = ending.limit
@@ -479,7 +486,7 @@ def _is_delayed(ending: Ending) -> bool:
 
 CAPTURE: Final = (one_direction, beside_a_hole)
 PATH: Final = (lacks_data, was_overflowed, was_forgotten, probes_in_vain)
-RESETS: Final = (refuses, reacts_at_once, gives_up, aborts, ends_idle, resets_early)
+RESETS: Final = (refuses, is_of_another, reacts_at_once, gives_up, aborts, ends_idle, resets_early)
 SYNS: Final = (answer_was_lost, opens, asks_in_vain, repeats_syn)
 REPAIRS: Final = (
     completes_handshake,
