@@ -336,9 +336,7 @@ def take_error(
     elif connection.too_big_mtu == 0 or packet.hops < connection.too_big_mtu:
         connection.too_big_mtu, connection.too_big_frame = max(packet.hops, 1), number
         source, target = packet.source, packet.target
-        connection.too_big_of = max(
-            direction_in(connection, source, target, packet.version), 0
-        )
+        connection.too_big_of = max(direction_in(connection, source, target, packet.version), 0)
 
 
 def take_header(data: Bytes, frame: Frame, segment: Segment, row: int, columns: Columns) -> None:

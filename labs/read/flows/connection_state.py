@@ -215,13 +215,19 @@ def _selective(segments: Table) -> tuple[Array, Array, Array, Array]:
     twice = (right <= 0) | inside
     repeats[some] = numpy.where(twice, numpy.asarray(segments["ack_rel"])[some] + left, NONE)
     sacks[some] = ~twice | (blocks > 1)
-    edges = numpy.array([(beyond(f"sack_left_{n}"), beyond(f"sack_right_{n}")) for n in range(1, 5)])
+    edges = numpy.array(
+        [(beyond(f"sack_left_{n}"), beyond(f"sack_right_{n}")) for n in range(1, 5)]
+    )
     above = (edges[:, 0] > 0) & (numpy.arange(1, 5)[:, None] <= blocks)
     relative = numpy.asarray(segments["ack_rel"])[some]
     far = numpy.int64(1) << 40
     has = above.any(axis=0)
-    lowest[some] = numpy.where(has, relative + numpy.where(above, edges[:, 0], far).min(axis=0), NONE)
-    highest[some] = numpy.where(has, relative + numpy.where(above, edges[:, 1], 0).max(axis=0), NONE)
+    lowest[some] = numpy.where(
+        has, relative + numpy.where(above, edges[:, 0], far).min(axis=0), NONE
+    )
+    highest[some] = numpy.where(
+        has, relative + numpy.where(above, edges[:, 1], 0).max(axis=0), NONE
+    )
     return sacks, repeats, lowest, highest
 
 

@@ -304,13 +304,15 @@ class Ending:
     def rest(self) -> Reason:
         """What the part of a gap before data is that the distance explains."""
         each, at, heard = self.each, self.at, self.heard
+        limit = self.dialogue.limit(at, self.by)
+        if limit is why.PROGRAM_WINDOW:
+            return limit
         if heard >= 0 and each.length[heard]:
             before = self.dialogue.previous(at, self.by)
             if before < heard or not each.length[before]:
                 return turn(each.content[heard], each.content[at])
         if heard >= 0 and each.flags[heard] & SYN:
             return why.HANDSHAKE
-        limit = self.dialogue.limit(at, self.by)
         if limit in OUTER or heard < 0 or not self._held_by_nagle(at, heard, self.by):
             return limit
         return why.NAGLE

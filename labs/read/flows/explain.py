@@ -255,7 +255,10 @@ def _add_gap(connection: Dialogue, gap: Gap, length_ns: int, sums: _Sums) -> Non
         if gap.instead is not None and gap.wait.reason is not why.SPURIOUS:
             sums[Wait(gap.wait.reason)].add(0, frames)
     if length_ns > wait_ns:
-        if gap.rest in (why.FAST_RECOVERY, why.NO_SACK):  # the round trip belongs to those who wait beyond it
+        if gap.rest in (
+            why.FAST_RECOVERY,
+            why.NO_SACK,
+        ):  # the round trip belongs to those who wait beyond it
             rest = gap.wait._replace(reason=gap.rest)
         sums[rest].add(length_ns - wait_ns, frames, count(gap.rest))
         if gap.rest is why.UNTOLD:

@@ -186,7 +186,9 @@ class _Sender:
         self.is_queued = self.has_ack[firsts] & is_late
         self.is_queued |= queued_ns > (QUEUED - 1) * self.rtt_ns + LEAST_ROUND_NS
         until, since = nexts + 1000, self.begin_ns + LEAST_ROUND_NS
-        self.feeds = numpy.searchsorted(asked_ns, nexts) - numpy.searchsorted(asked_ns, self.begin_ns)
+        self.feeds = numpy.searchsorted(asked_ns, nexts) - numpy.searchsorted(
+            asked_ns, self.begin_ns
+        )
         self.is_asked = numpy.searchsorted(asked_ns, until) > numpy.searchsorted(asked_ns, since)
         idle_ns = times[firsts] - times[firsts - 1]
         self.is_idle = idle_ns > max(IDLE_NS, IDLE_ROUNDS * self.rtt_ns)

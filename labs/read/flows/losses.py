@@ -219,7 +219,9 @@ class _Sender:
                 # One of a row of retransmissions, or sent together with new data.
                 if age < SOON_NS // 5 and each.length[place]:
                     return False
-            elif is_soon and each.sacks[place] and each.end[at] < self.each.sent[self.direction][at]:
+            elif (
+                is_soon and each.sacks[place] and each.end[at] < self.each.sent[self.direction][at]
+            ):
                 return False  # sooner than any timer of Linux: the SACK made its sender repeat it
             elif age > self.away_ns + slack:
                 # Only RACK's timer can be that late after the ACK that reports the hole.

@@ -296,6 +296,13 @@ def only_ecn_unanswered(dialogue: Dialogue) -> bool:
     return len(syns) > 1 and bool(ecn[:-1].all()) and not ecn[-1]
 
 
+def lost_syn_ack(dialogue: Dialogue) -> bool:
+    """Whether the first SYN was answered before it was repeated."""
+    kinds = dialogue.state.flags[dialogue.first : dialogue.last] & (SYN | ACK)
+    opening = kinds[(kinds & SYN) != 0].tolist()
+    return opening[:3] == [SYN, SYN | ACK, SYN]
+
+
 def overflowed_until(dialogue: Dialogue) -> int:
     """The first answer of a server that had repeated its SYN-ACK although the client had
     acknowledged it; -1 if it did not."""

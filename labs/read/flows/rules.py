@@ -38,7 +38,7 @@ LONGEST_DELAY_NS: Final = 260_000_000
 MOST_LOOKED_AT: Final = 200
 REPETITIONS: Final = 3
 """Repetitions of one segment, without an answer, by which its sender gives up."""
-IDLE_NS: Final = 5_000_000_000
+IDLE_NS: Final = 10_000_000_000
 """From here on a pause of a client between two requests is no program's delay."""
 KEPT_ALIVE: Final = bits.KEEP_ALIVE | bits.KEEP_ALIVE_ACK
 PROBED: Final = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
@@ -289,7 +289,10 @@ def repairs(ending: Ending) -> Gap | None:
     episode = ending.episode
     if episode is None or episode.reason is why.SPURIOUS or ending.marks & PROBED:
         return None
-    if episode.reason in (why.FAST_RECOVERY, why.NO_SACK):  # a round trip of it is the price of any repair
+    if episode.reason in (
+        why.FAST_RECOVERY,
+        why.NO_SACK,
+    ):  # a round trip of it is the price of any repair
         return ending.waited(ending.beyond_ns, episode.wait, episode.reason)
     doubt = why.LOST_OR_LATE if episode.reason is why.UNTOLD else None
     return replace(ending.whole(episode.wait), is_sure=episode.is_sure, doubt=doubt)
