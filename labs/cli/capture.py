@@ -429,7 +429,7 @@ def main_stalls(args: argparse.Namespace) -> int:
     from labs.read.capture.connection_tracking import number_of
     from labs.read.capture.parts import whole_connections
     from labs.read.capture.segment_table import remarks
-    from labs.read.flows.explain import icmp_errors
+    from labs.read.flows.path import icmp_errors
     from labs.read.flows.verdict import Judge
     from labs.read.flows.waits import COLUMNS, explained_waits, find_stalls, together
 

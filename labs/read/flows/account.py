@@ -14,6 +14,7 @@ from shlex import quote
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origin, get_type_hints
 
 from labs.read.capture.segment_table import Remarks
+from labs.read.flows.path import Facts, Options, unanswered_options
 from labs.read.flows.reasons import (
     CLOSED_LATE,
     HANDSHAKE,
@@ -29,7 +30,6 @@ from labs.read.flows.reasons import (
     Rank,
     Reason,
 )
-from labs.read.flows.path import Facts, Options, unanswered_options
 from labs.read.flows.rtt import Spread
 from labs.read.flows.verdict import Verdict
 

@@ -28,8 +28,8 @@ from labs.read.capture.segment_table import (
     Table,
     remarks,
 )
-from labs.read.flows import reasons as why
 from labs.read.flows import path as of_path
+from labs.read.flows import reasons as why
 from labs.read.flows.account import (
     CERTAIN,
     LIKELY,

@@ -217,7 +217,7 @@ class _Sender:
         goes_on[-1] = False
         held = saturated | (goes_on & (self.is_full | ~self.is_asked))
         reason[~held] = why.ROUND_TRIP
-        by_sender = numpy.isin(reason, [why.SEND_BUFFER, why.CONGESTION_WINDOW])
+        by_sender = _is_any(reason, why.SEND_BUFFER, why.CONGESTION_WINDOW)
         # It may be the window, whose scale is unknown.
         reason[by_sender & (self.window >= UNKNOWN_BYTES)] = why.UNTOLD
         # Even rounds fill the path only if it showed that rate: where the RTT grew, or by
@@ -262,7 +262,8 @@ class _Sender:
         }
         # Only a loss, or marks, explain a congestion window that is smaller than needed.
         reduced = why.ECN_MARKS if self.is_marked else why.CONGESTION_WINDOW
-        reason = numpy.where(self._slow, why.UNTOLD, reduced)
+        reason: Array = numpy.full(len(flat), reduced)
+        reason[self._slow] = why.UNTOLD
         for limit, holds in reversed(rules.items()):
             reason[holds] = limit
         return reason
@@ -275,7 +276,7 @@ class _Sender:
         if not self.is_fed or not self._slow.all() or size < FIRST_SEGMENTS * self.full:
             return none
         near = (self.most <= (1 + ALIKE) * size) & (self.most > LEADS * size)
-        near &= (self.window > QUEUED * size) & numpy.isin(reason, UNSURE)
+        near &= (self.window > QUEUED * size) & _is_any(reason, *UNSURE)
         alike = near & (self.most >= (1 - ALIKE) * size)
         is_own = alike.sum() >= OWN_ROUNDS and self.feeds[alike].mean() >= OWN_SHARE
         return near if is_own else none
@@ -359,6 +360,11 @@ def _highest_so_far(values: Array, starts: Array) -> Array:
     return numpy.concatenate([numpy.maximum.accumulate(part) for part in parts])
 
 
+def _is_any(reason: Array, *wanted: Reason) -> Array:
+    chosen: Array = numpy.array([each in wanted for each in reason], dtype=bool)
+    return chosen
+
+
 def _leads(reason: Array, flight: Array) -> Array:
     """Which rounds of a congestion window lead to a plateau, and are as limited as those that
     follow: slow start would have doubled them."""
@@ -372,7 +378,7 @@ def _leads(reason: Array, flight: Array) -> Array:
     after = following(plateaus)
     plateau = numpy.append(flight, 0)[after]
     near = (LEADS * plateau <= flight) & (flight <= (1 + ALIKE) * plateau) & (plateau != 0)
-    leads: Array = numpy.isin(reason, [why.CONGESTION_WINDOW, why.UNTOLD]) & near
+    leads: Array = _is_any(reason, why.CONGESTION_WINDOW, why.UNTOLD) & near
     return leads & (following(~leads & ~plateaus) > after)
 
 

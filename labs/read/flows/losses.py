@@ -348,7 +348,7 @@ def holes(
     fillers = [_fillers(state, side, places) for side, places in enumerate(sides) if marked]
     longest = int((state.end[first:last] - state.begin[first:last]).max())
     reached = [int(state.ack[sides[1 - side]].max(initial=-1)) for side in (0, 1)]
-    # Until the end SACK shows that the data of the side `lost_of` never came: no hole of the capture.
+    # What `lost_of` sent never came, as SACK shows until the end: no hole of the capture.
     for at in marked:
         side = each.direction[at]
         if each.marks[at] & bits.ACK_LOST_SEGMENT:

@@ -60,7 +60,9 @@ def icmp_errors(connections: Array) -> dict[int, Facts]:
     return {
         number: Facts(
             _refusal(int(words[number])),
-            *(int(connections[f"too_big_{name}"][number]) for name in ("mtu", "frame", "of")),
+            int(mtu[number]),
+            int(connections["too_big_frame"][number]),
+            int(connections["too_big_of"][number]),
             bool(scaling[number]),
             bool(sack[number]),
         )
@@ -95,7 +97,8 @@ class Options:
 
 def offered(dialogue: Dialogue, row: dict[str, Any]) -> dict[str, Options]:
     """The options of each end whose SYN was captured."""
-    every, state = {}, dialogue.state
+    every: dict[str, Options] = {}
+    state = dialogue.state
     for side, places in enumerate(dialogue.sides):
         syns = places[(state.flags[places] & SYN) != 0]
         if len(syns):
@@ -293,13 +296,13 @@ def only_ecn_unanswered(dialogue: Dialogue) -> bool:
     state, client = dialogue.state, dialogue.sides[0]
     syns = client[(state.flags[client] & (SYN | ACK)) == SYN]
     ecn = (state.flags[syns] & (ECE | CWR)) == ECE | CWR
-    return len(syns) > 1 and bool(ecn[:-1].all()) and not ecn[-1]
+    return len(syns) > 1 and bool(ecn[:-1].all()) and not bool(ecn[-1])
 
 
 def lost_syn_ack(dialogue: Dialogue) -> bool:
     """Whether the first SYN was answered before it was repeated."""
     kinds = dialogue.state.flags[dialogue.first : dialogue.last] & (SYN | ACK)
-    opening = kinds[(kinds & SYN) != 0].tolist()
+    opening: list[int] = kinds[(kinds & SYN) != 0].tolist()
     return opening[:3] == [SYN, SYN | ACK, SYN]
 
 

@@ -279,8 +279,8 @@ SEND_BUFFER: Final = Reason(
 CONGESTION_WINDOW: Final = Reason(
     "congestion window",
     "the {who}'s congestion window limited the flight ({n})",
-    "A loss reduced the congestion window below the receiver's window and the BDP. It grows by about "
-    "a segment per round trip.",
+    "A loss reduced the congestion window below the receiver's window and the BDP. It grows by "
+    "about a segment per round trip.",
     "tcp_cwnd_test (net/ipv4/tcp_output.c); tcp_cong_avoid_ai (net/ipv4/tcp_cong.c); RFC 5681, RFC"
     " 9438",
     "Look for the loss that reduced it.",
@@ -510,8 +510,8 @@ ACCEPT_QUEUE: Final = Reason(
     "The accept queue was full, so that the server ignored the ACK, or TCP_DEFER_ACCEPT waited for "
     "data.",
     "tcp_v4_syn_recv_sock (net/ipv4/tcp_ipv4.c); TCP_DEFER_ACCEPT, tcp(7)",
-    "Compare `nstat -az TcpExtListenOverflows`; enlarge listen()'s backlog and somaxconn, or accept "
-    "faster.",
+    "Compare `nstat -az TcpExtListenOverflows`; enlarge listen()'s backlog and somaxconn, or "
+    "accept faster.",
     rank=Rank.EVENT,
     certainty=Certainty.INFERRED,
 )

@@ -136,8 +136,8 @@ NEXT_TEN = "; ".join(
 )
 LATE = (
     "0.4 < A 14601 101 1460 509; 0.7 > A 101 17521 0 502; 0.7001 < A 29201 101 1460 509;"
-    "0.702 > A 101 20441 0 502; 0.704 > A 101 29201 0 502; 0.75 > A 101 29201 0 502 held=14601-16061;"
-    "0.7502 > A 101 30661 0 502"
+    "0.702 > A 101 20441 0 502; 0.704 > A 101 29201 0 502;"
+    "0.75 > A 101 29201 0 502 held=14601-16061; 0.7502 > A 101 30661 0 502"
 )
 MARKED = "; ".join(
     f"{0.0502 + n / 20:.4f} < A {1 + 14600 * n} 101 7300 509;"
@@ -181,8 +181,8 @@ CASES = {
     ),
     "B2 persist timer": Case(
         f"{opened(0.0002)}; 0.01 > A 1 1 1448 115; 0.05 < A 1 1449 0 7; 0.262 > PA 1449 1 896 115;"
-        "0.2623 < A 1 2345 0 0; 0.4743 > A 2344 1 0 115; 0.4745 < A 1 2345 0 0; 3.0 < A 1 2345 0 509;"
-        "3.0001 > A 2345 1 1448 115; 3.0003 < A 1 3793 0 509",
+        "0.2623 < A 1 2345 0 0; 0.4743 > A 2344 1 0 115; 0.4745 < A 1 2345 0 0;"
+        "3.0 < A 1 2345 0 509; 3.0001 > A 2345 1 1448 115; 3.0003 < A 1 3793 0 509",
         of.SILLY_WINDOW, "server", 251.8, (of.UNTOLD,),
     ),
     "C2 window scaling stripped": Case(
@@ -232,8 +232,8 @@ CASES = {
         of.FAST_RECOVERY, "server", None, (of.TIMEOUT, of.TAIL_LOSS),
     ),
     "H4 delay spike": Case(
-        f"{opened(0.05, at_server=True)}; 0.05005 > PA 1 1 100 502; {TEN}; 0.1002 > A 101 2921 0 502;"
-        f"0.1008 > A 101 14601 0 502; {NEXT_TEN}; {LATE}",
+        f"{opened(0.05, at_server=True)}; 0.05005 > PA 1 1 100 502; {TEN};"
+        f"0.1002 > A 101 2921 0 502; 0.1008 > A 101 14601 0 502; {NEXT_TEN}; {LATE}",
         of.DELAY_SPIKE, "server", 600, (of.TIMEOUT, of.UNTOLD),
     ),
     "H5 SACK reneging": Case(
@@ -266,8 +266,9 @@ CASES = {
         of.NO_SACK, "server", 150, (of.TIMEOUT, of.FAST_RECOVERY),
     ),
     "H12 SYN-ACK lost": Case(
-        f"0 > S 0 0 0 64240 {OPENS}; 0.00003 < SA 0 1 0 65160 {OPENS}; 1.02 > S 0 0 0 64240 {OPENS};"
-        f"1.02003 < SA 0 1 0 65160 {OPENS}; 1.0403 > A 1 1 0 502; 1.0404 > PA 1 1 100 502;"
+        f"0 > S 0 0 0 64240 {OPENS}; 0.00003 < SA 0 1 0 65160 {OPENS};"
+        f"1.02 > S 0 0 0 64240 {OPENS}; 1.02003 < SA 0 1 0 65160 {OPENS};"
+        "1.0403 > A 1 1 0 502; 1.0404 > PA 1 1 100 502;"
         "1.041 < PA 1 101 300 509; 1.061 > A 101 301 0 500",
         of.SYN_REPEATED, "client", 1_020,
     ),
@@ -293,8 +294,8 @@ CASES = {
         of.FAST_RECOVERY, "server", None, (of.NEVER_ARRIVED,), LIKELY,
     ),
     "P5 idle, then reset": Case(
-        f"{opened(0.027)}; 0.03 > PA 1 1 400 502; 0.06 < PA 1 401 1200 509; 0.16 > A 401 1201 0 500;"
-        "65.3 > RA 401 1201 0 0",
+        f"{opened(0.027)}; 0.03 > PA 1 1 400 502; 0.06 < PA 1 401 1200 509;"
+        "0.16 > A 401 1201 0 500; 65.3 > RA 401 1201 0 0",
         of.IDLE, "nobody", 65_240, (of.UNTOLD, of.RESET),
     ),
     "T2 loss probe of a FIN": Case(
@@ -401,7 +402,8 @@ def test_advice_is_for_what_took_a_tenth_of_the_time(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_is_set_back_keeps_the_sum_and_the_schema(tmp_path: Path) -> None:
-    lines = f"{opened(0.03)}; 0.04 > PA 1 1 100 502; 70000000 < PA 1 101 200 509; 0.07 > A 101 201 0 500"
+    lines = f"{opened(0.03)}; 0.04 > PA 1 1 100 502; 70000000 < PA 1 101 200 509"
+    lines += "; 0.07 > A 101 201 0 500"
     account = explained(tmp_path, lines.split(";"))
     assert account.duration_ms == pytest.approx(70, abs=0.01)
     lines = f"{opened(0.03)}; 0.04 > PA 1 1 100 502; 0.001 < A 1 101 0 509; 0.002 > PA 101 1 10 500"
