@@ -20,7 +20,7 @@ from labs.read.capture.packets import Record, every_record
 from labs.read.flows.account import Account
 from labs.read.flows.exchanges import describe_steps, exchanges
 from labs.read.flows.path import Facts
-from labs.read.flows.reasons import NOBODY, Reason, explained
+from labs.read.flows.reasons import NOBODY, explained
 from labs.read.flows.waits import stalls
 
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
