@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "doctor": "show which testbeds can run on this machine, and what the others need",
         "audit": "show the settings of this machine, or of both VMs, that affect a measurement",
         "kernel": "build, check and list the kernels that the virtual testbed boots",
-        "kit": "make or use a kit: kernels and programs in one file, for any x86-64 Linux",
+        "kit": "make or use a kit: the programs of virtual runs, and kernels, as one file",
         "new": "write a lab of your own, ready to run",
         "parameters": "show a lab's parameters and conditions: flags, notebook names, schema",
     },

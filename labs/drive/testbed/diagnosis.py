@@ -34,7 +34,7 @@ BEYOND_MEMORY_MIB = 256
 # 1 GiB (arch_randomize_brk of x86). Runs failed at 577 MiB beyond the memory, and not at 1053.
 BEYOND_FILE_MIB = 1280
 DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "truncate", "touch", "python3")
-NO_KIT = "none is in use"
+NO_KIT = "none yet: the first run makes one of this machine's programs"
 # Tools that only one option needs.
 OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--shaped-at router"}
 HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
@@ -259,13 +259,14 @@ def built_kernel(spec: str) -> Check:
 
 
 def kit_in_use() -> Check:
-    """The kit of virtual runs; without one they use this machine's programs."""
+    """The kit of virtual runs, which the first one makes, and whether it has what they start."""
     try:
         kit = in_use()
+        if kit is None:
+            return Check("kit", True, NO_KIT)
+        kit.programs(name for name in DRIVING_TOOLS if name != "python3")
     except LabError as error:
-        return Check("kit", False, str(error), "labs kit use none")
-    if kit is None:
-        return Check("kit", True, NO_KIT)
+        return Check("kit", False, str(error), "labs kit make")
     return Check("kit", True, f"{kit.digest[:12]}, with {len(kit.manifest.programs)} programs")
 
 
