@@ -217,8 +217,8 @@ def test_inputs_refuse_what_is_no_input(tmp_path: Path) -> None:
     for path, error in (
         (f"{base}/guest/etc/ld.so.preload", nothing),
         (f"/{base}/guest/./usr/lib/libc.so.6", None),
-        (f"{base}/code/labs/drive/__pycache__/bench.cpython-311.pyc", None),
-        (f"{base}/code/labs/drive", None),
+        (f"{base}/code/labs/guest/__pycache__/bench.cpython-311.pyc", None),
+        (f"{base}/code/labs/guest", None),
         ("guest/usr/lib/libc.so.6", None),
         ("guest/usr/lib/tls/libc.so.6", nothing),
     ):

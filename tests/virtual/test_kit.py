@@ -17,7 +17,7 @@ from labs.drive.kernel import kit, kit_maker, store
 from labs.drive.kernel.programs import libraries
 from labs.drive.kernel.programs import programs as installed
 from labs.drive.record.seal import read_seal
-from labs.errors import LabError
+from labs.errors import Damaged, LabError
 from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.launch.plan import plan
 from labs.read.runs.run import Run
@@ -78,7 +78,7 @@ def test_a_program_that_was_changed_in_the_cache_is_noticed_before_a_run(
 ) -> None:
     new_user("user")
     kit_maker.ready().programs(["nginx"])["nginx"].write_bytes(b"another")
-    assert one_study.main([str(tmp_path / "runs"), *OFF]) == kit.Damaged.exit_code
+    assert one_study.main([str(tmp_path / "runs"), *OFF]) == Damaged.exit_code
     assert "labs kit make" in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "runs").is_dir() or not list((tmp_path / "runs").glob("nagle-*"))
 
@@ -131,7 +131,7 @@ def test_a_run_that_needs_what_the_kit_lacks_is_refused(
 ) -> None:
     new_user("user")
     made = kit_maker.ready()
-    monkeypatch.delitem(made.manifest.programs, "ab")  # type: ignore[arg-type]
+    monkeypatch.delitem(made.manifest.programs, "ab")
     monkeypatch.setattr(kit, "in_use", lambda: made)
     with pytest.raises(LabError, match=r"lacks ab\b.*labs kit make"):
         plan(find("nagle"), Nagle(runs=str(tmp_path), only="off"))

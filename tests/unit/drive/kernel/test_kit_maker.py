@@ -13,7 +13,7 @@ from labs.drive.kernel import kit, kit_maker
 from labs.drive.kernel.boot import PATH
 from labs.drive.kernel.kit_maker import choice, make, ready, sources
 from labs.drive.kernel.programs import programs, python
-from labs.errors import Missing
+from labs.errors import Damaged, Missing
 
 pytestmark = pytest.mark.skipif(
     shutil.which("ip", path=PATH) is None, reason="iproute2 is not installed"
@@ -32,7 +32,7 @@ def with_program(monkeypatch: pytest.MonkeyPatch, name: str, path: Path | None) 
     """Another program of this name on this machine, or none."""
 
     def which(asked: str, **given: Any) -> str | None:
-        return (path and str(path)) if asked == name else WHICH(asked, **given)
+        return WHICH(asked, **given) if asked != name else str(path) if path else None
 
     monkeypatch.setattr(shutil, "which", which)
 
@@ -72,7 +72,7 @@ def test_the_first_use_makes_a_kit_and_later_ones_use_it(
     (line,) = caplog.messages
     assert "making a kit" in line
     assert first.digest == kit.in_use().digest  # type: ignore[union-attr]
-    assert first.manifest.kernels == first.manifest.packages == {}
+    assert not first.manifest.kernels and not first.manifest.packages
 
     upgraded = tmp_path / "tc"
     upgraded.write_bytes(programs(["tc"])["tc"].read_bytes() + b"\0")
@@ -120,7 +120,7 @@ def test_a_further_program_stays_in_kits_made_later(monkeypatch: pytest.MonkeyPa
 def test_a_file_that_was_damaged_in_the_cache_is_noticed(cache: Path) -> None:
     made = ready()
     made.programs(["tc"])["tc"].write_bytes(b"another")
-    with pytest.raises(kit.Damaged, match="labs kit make"):
+    with pytest.raises(Damaged, match="labs kit make"):
         made.kept_root()
     assert make(tell=lambda line: None).digest == made.digest
     assert (made.kept_root().folder / "sbin/tc").stat().st_size > 1000
