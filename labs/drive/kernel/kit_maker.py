@@ -23,7 +23,6 @@ from pathlib import Path
 from labs.drive.kernel import kit
 from labs.drive.kernel import programs as here
 from labs.drive.kernel.boot import PATH
-from labs.drive.kernel.elf import linking
 from labs.drive.kernel.guest_root import BIN, LIB
 from labs.drive.kernel.kept_copy import CHANGED_S, content_digest
 from labs.drive.kernel.kit import KERNELS, LICENCES, MANIFEST, ROOT, Entry, Kit, Manifest
@@ -51,7 +50,8 @@ LEFT_OUT = frozenset(
 )
 # Extension modules whose libraries are included although Python itself does not load them.
 WITH_LIBRARIES = ("_ctypes",)
-WITH_PYTHON = frozenset(("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"))
+WITH_PYTHON = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", kit.LOADER}
+OF_TESTS = ("_test", "_ctypes_test", "xx", "_xx")
 
 Sources = Mapping[str, Path]
 """Files of this machine by their paths in a root or a kit."""
@@ -162,29 +162,25 @@ def _with_interpreters(programs: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _modules(home: Path) -> Iterator[Path]:
-    """The sources and extension modules of a standard library."""
+    """The sources and extension modules of a standard library, without those modules that test
+    Python itself, or that need libraries which Python does not."""
+    extensions = []
     for folder, below, names in os.walk(home):
         below[:] = (name for name in below if not _is_left_out(name))
         for path in (Path(folder, name) for name in names):
             # Debian links sitecustomize.py to a file of /etc, which need not exist.
-            is_wanted = path.suffix == ".py" or (path.suffix == ".so" and _is_included(path))
-            if is_wanted and path.exists():
+            if path.suffix == ".py" and path.exists():
                 yield path
+            if path.suffix == ".so" and not _stem(path).startswith(OF_TESTS):
+                extensions.append(path)
+    for path, loaded in here.loaded_by(extensions).items() if extensions else ():
+        if _stem(path) in WITH_LIBRARIES or loaded.keys() <= WITH_PYTHON:
+            yield path
 
 
 def _is_left_out(folder: str) -> bool:
     """Whether a folder of a standard library is left out; `config` also as `config-3.11-linux`."""
     return not LEFT_OUT.isdisjoint((folder, folder.split("-")[0])) or folder.startswith(".")
-
-
-def _is_included(path: Path) -> bool:
-    """Whether to include an extension module: not if it tests Python itself, or if it needs
-    libraries that Python does not."""
-    stem = _stem(path)
-    if stem.startswith(("_test", "_ctypes_test", "xx", "_xx")):
-        return False
-    about = linking(path.read_bytes())
-    return stem in WITH_LIBRARIES or (about is not None and set(about.needed) <= WITH_PYTHON)
 
 
 def _stem(path: Path) -> str:

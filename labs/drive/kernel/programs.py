@@ -13,11 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from labs.drive.kernel.boot import PATH
-from labs.drive.kernel.elf import linking
 from labs.drive.kernel.kept_copy import content_digest
 from labs.drive.testbed.packages import install_line
 from labs.errors import Missing
@@ -104,62 +103,41 @@ def digests(programs: Mapping[str, Path], interpreter: Path) -> dict[str, dict[s
 def libraries(programs: Iterable[Path]) -> dict[str, Path]:
     """The shared libraries that programs load on this machine, by soname, the loader included.
 
-    The list comes from the loader itself, without what it would preload for other reasons. Missing
-    if one is not installed.
+    Missing if one is not installed.
     """
+    programs = tuple(programs)
     by_soname: dict[str, Path] = {}
-    for program in programs:
-        by_soname |= _libraries_of(program.resolve())
+    for of_program in loaded_by(programs).values():
+        by_soname |= of_program
+    libc = by_soname.get(LIBC)
+    others = (*programs, *(path for path in by_soname.values() if path != libc))
+    if libc and any(CANCELS in path.read_bytes() for path in others):
+        by_soname.setdefault(LIBGCC, libc.with_name(LIBGCC))
     return dict(sorted(by_soname.items()))
 
 
-def _libraries_of(program: Path) -> dict[str, Path]:
-    asked = linking(program.read_bytes())
-    if asked is None or not asked.needed or not (loader := asked.loader or _loader()):
-        return {}
+def loaded_by(paths: Sequence[Path]) -> dict[Path, dict[str, Path]]:
+    """The shared libraries that each program or library loads, by soname; none for a script."""
+    # Of a single file ldd does not print the name.
     done = subprocess.run(
-        (loader, str(program)),
+        ("ldd", *paths, *paths[:1]),
         capture_output=True,
         stdin=subprocess.DEVNULL,
-        env={"LD_TRACE_LOADED_OBJECTS": "1"},
+        env={"PATH": PATH, "LC_ALL": "C"},
     )
-    named = listed(done.stdout.decode("utf-8", "replace"))
-    if LIBC in named and (unwinder := named[LIBC].with_name(LIBGCC)).is_file():
-        named.setdefault(LIBGCC, unwinder)
-    by_soname, waiting = {Path(loader).name: Path(loader)}, [*_needed_by(program)]
-    while waiting:
-        name = waiting.pop()
-        if name in by_soname:
-            continue
-        if name not in named:
+    loaded: dict[Path, dict[str, Path]] = {}
+    for line in done.stdout.decode("utf-8", "replace").splitlines():
+        if not line.startswith("\t"):
+            of_path = loaded.setdefault(Path(line.removesuffix(":")), {})
+        elif lacking := _NOT_FOUND.match(line):
             raise Missing(
-                f"{program} needs the library {name}, which is not installed. Install the package "
-                "that contains it"
+                f"{[*loaded][-1]} needs the library {lacking[1]}, which is not installed. Install "
+                "the package that contains it"
             )
-        by_soname[name] = named[name]
-        waiting += _needed_by(named[name])
-    return by_soname
+        elif match := _LISTED.match(line):
+            of_path[match[1] or Path(match[2]).name] = Path(match[2])
+    return loaded
 
 
-def _needed_by(path: Path) -> tuple[str, ...]:
-    """The libraries that a program or library needs, and that the C library opens for it."""
-    content = path.read_bytes()
-    about = linking(content)
-    opened = (LIBGCC,) if CANCELS in content and path.name != LIBC else ()
-    return (*(about.needed if about else ()), *opened)
-
-
-_LISTED = re.compile(r"^\s*(?:(\S+) => )?(/.+) \(0x[0-9a-f]+\)$", re.MULTILINE)
-
-
-def listed(text: str) -> dict[str, Path]:
-    """The libraries that a loader lists, by soname; one that /etc/ld.so.preload names is listed by
-    its path alone."""
-    return {match[1] or Path(match[2]).name: Path(match[2]) for match in _LISTED.finditer(text)}
-
-
-@functools.cache
-def _loader() -> str | None:
-    """The dynamic loader of this machine's programs; libraries do not name it."""
-    about = linking(Path("/bin/sh").read_bytes())
-    return about.loader if about else None
+_LISTED = re.compile(r"\t(?:(\S+) => )?(/.+) \(0x[0-9a-f]+\)$")
+_NOT_FOUND = re.compile(r"\t(\S+) => not found")
