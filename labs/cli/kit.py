@@ -65,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def main_make(args: argparse.Namespace) -> int:
-    from labs.drive.kernel import kit, kit_maker
+    from labs.drive.kernel import kit_maker
 
     if args.out is not None and args.out.suffixes[-2:] != [".tar", ".xz"]:
         raise BadInput(f"--out {args.out}: the name of a kit must end in .tar.xz")
@@ -79,14 +79,10 @@ def main_make(args: argparse.Namespace) -> int:
             "out": args.out and str(args.out),
         }
         return _print(plan, args.json, {name: str(value) for name, value in plan.items()})
-    before = None
-    with suppress(LabError):  # a damaged kit is replaced
-        before = kit.in_use()
     tell = _quiet if args.json else print
-    made = kit_maker.make(args.more, kernels, args.out, tell=tell)
-    if before and before.root_digest != made.root_digest:
-        tell("the programs differ from those before: virtual runs now have other keys")
-    return _show(made, args.json)
+    return _show_instead_of(
+        _root_in_use(), kit_maker.make(args.more, kernels, args.out, tell=tell), args.json
+    )
 
 
 def _newest_kernels() -> tuple[Any, ...]:
@@ -121,13 +117,29 @@ def main_use(args: argparse.Namespace) -> int:
         raise BadInput(f"{args.file} is not a file. Give a kit, as labs kit make --out writes it")
     if args.dry_run:
         return _print({"use": str(args.file)}, args.json, {"would use": str(args.file)})
-    return _show(kit.use(args.file, args.sha256), args.json)
+    return _show_instead_of(_root_in_use(), kit.use(args.file, args.sha256), args.json)
 
 
 def main_show(args: argparse.Namespace) -> int:
     from labs.drive.kernel import kit
 
     return _show(kit.in_use(), args.json)
+
+
+def _root_in_use() -> str | None:
+    """The digest of the root of the kit in use; None if there is none, or it is damaged."""
+    from labs.drive.kernel import kit
+
+    with suppress(LabError):
+        used = kit.in_use()
+        return used and used.root_digest
+    return None
+
+
+def _show_instead_of(root: str | None, kit: Any, as_json: bool) -> int:
+    if not as_json and root not in (None, kit.root_digest):
+        print("the programs differ from those before: virtual runs now have other keys")
+    return _show(kit, as_json)
 
 
 def _show(kit: Any, as_json: bool) -> int:
@@ -147,7 +159,7 @@ def _show(kit: Any, as_json: bool) -> int:
     texts = {
         "kit": f"{kit.digest[:12]}, {size_in_words(size)}, in {kit.folder}",
         "root": f"{kit.root_digest[:12]}, in the keys of its runs",
-        "kernels": ", ".join(manifest.kernels.values()) or "none; those built here are used",
+        "kernels": ", ".join(manifest.kernels.values()) or "none (those built here are used)",
         **manifest.programs,
     }
     return _print(value, as_json, texts)

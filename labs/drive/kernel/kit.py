@@ -185,7 +185,9 @@ def read(digest: str) -> Kit:
         folder = private_folder(KITS, make=False) / digest
         content = (folder / MANIFEST).read_bytes()
     except OSError as error:
-        raise Damaged(f"the kit {digest[:12]} cannot be read ({error}). {REPAIR}") from None
+        raise Damaged(
+            f"the kit {digest[:12]} cannot be read ({error.strerror}). {REPAIR}"
+        ) from None
     if digest_of(content) != digest:
         raise Damaged(f"{folder / MANIFEST} was changed. {REPAIR}")
     return Kit(folder, digest, _manifest(content, folder))
