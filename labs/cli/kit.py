@@ -132,7 +132,7 @@ def _root_in_use() -> str | None:
 
     with suppress(LabError):
         used = kit.in_use()
-        return used and used.root_digest
+        return used.root_digest if used else None
     return None
 
 
