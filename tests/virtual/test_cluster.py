@@ -36,10 +36,10 @@ OTHER_TOUCH = """
 import shutil
 
 def which(name, *words, **given):
-    return {touch!r} if name == "touch" else installed(name, *words, **given)
+    return {touch!r} if name == "touch" else shutil.installed(name, *words, **given)
 
-installed = shutil.which
-shutil.which = which
+if not hasattr(shutil, "installed"):  # dask loads this file twice
+    shutil.installed, shutil.which = shutil.which, which
 """
 # For a scheduler that dies when a client fetches a result.
 DIES_IN_TRANSIT = """
