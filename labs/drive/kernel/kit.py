@@ -31,8 +31,8 @@ from typing import IO, Any
 
 from labs.drive.kernel.guest_root import BIN, LIB, digest_of_labs, kept_root
 from labs.drive.kernel.kept_copy import File, Interpreter, Kept, listing, listing_digest
-from labs.drive.record.disk import cache, owned_folder, write_whole, written_to
-from labs.drive.record.private_cache import opened_file, private_folder
+from labs.drive.record.cache import cache, opened_file, private_folder
+from labs.drive.record.disk import owned_folder, write_whole, written_to
 from labs.drive.testbed.packages import KIT_TOOLS, install_line
 from labs.errors import BadInput, Damaged, LabError, Missing
 
