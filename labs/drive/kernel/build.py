@@ -98,7 +98,16 @@ def needs() -> None:
             f"User-Mode Linux needs x86-64, and this machine is {machine}. Use recorded "
             "runs, which need no kernel"
         )
-    check.needs("building a kernel", _TOOLS)
+    absent = {
+        package
+        for name, package in _TOOLS.items()
+        if not shutil.which(name, path=PATH, mode=os.F_OK)
+    }
+    if lacking := sorted(absent):
+        raise Missing(
+            f"building a kernel needs {', '.join(lacking)}. On Debian, run as root: "
+            f"apt-get install {' '.join(lacking)}"
+        )
 
 
 def build(
