@@ -2,73 +2,39 @@
 
 Runs of one kit have equal keys on every x86-64 Linux, whatever is installed there, before and after
 an upgrade. The first virtual run makes one of this machine's programs.
-"""
 
-from __future__ import annotations
-
-import argparse
-import json
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
-
-from labs.errors import BadInput, LabError, Missing
-from labs.read.display.format import printable, size_in_words
-
-EXAMPLES = """examples:
   labs kit make                     make a kit of this machine's programs as they are now
   labs kit make --with vegeta       also of a program that a lab of your own starts
   labs kit make --out kit.tar.xz    with the kernels that are built here, for other machines
   labs kit use kit.tar.xz           use it there
-  labs kit show                     what is in the kit in use"""
+  labs kit show                     what is in the kit in use
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from labs.cli.command import DRY_RUN, Answer, Verb, arg
+from labs.errors import BadInput, LabError, Missing
+from labs.read.display.format import printable, size_in_words
+
+CHANGED = "the programs differ from those before: virtual runs now have other keys"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    parser.epilog = EXAMPLES
-    make = verbs.add_parser(
-        "make",
-        help="make a kit of this machine's programs, and use it",
-        description="The first virtual run makes a kit; later upgrades of the machine do not "
-        "change it. Make another to use newer programs: virtual runs then have other keys. With "
-        "--out, the newest built kernel of each series is included, and all programs must come "
-        "from Debian's packages, whose versions and sources the kit lists.",
-    )
-    make.add_argument(
-        "--with",
-        dest="more",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="also include this program; can be repeated",
-    )
-    make.add_argument("--out", type=Path, metavar="FILE", help="also write it as a file (.tar.xz)")
-    use = verbs.add_parser(
-        "use",
-        help="use a kit for all virtual runs of this user",
-        description="The kit is unpacked into the cache if all of it is as its manifest says. Its "
-        "programs run as you, and not only in the guest: use a kit only from somebody you trust.",
-    )
-    use.add_argument("file", type=Path, metavar="FILE", help="a kit, as labs kit make writes it")
-    use.add_argument("--sha256", metavar="DIGEST", help="the SHA-256 that the file must have")
-    show = verbs.add_parser("show", help="show the kit in use", description="Nothing is changed.")
-    for verb, answer in ((make, main_make), (use, main_use), (show, main_show)):
-        verb.add_argument("--json", action="store_true", help="print one JSON object")
-        if verb is not show:
-            verb.add_argument("--dry-run", action="store_true", help="only print what it would do")
-        verb.set_defaults(answer=answer)
+def main_make(args: Namespace) -> Answer:
+    """Make a kit of this machine's programs, and use it.
 
-
-def main(args: argparse.Namespace) -> int:
-    code: int = args.answer(args)
-    return code
-
-
-def main_make(args: argparse.Namespace) -> int:
+    The first virtual run makes a kit; later upgrades of the machine do not change it. Make another
+    to use newer programs: virtual runs then have other keys. With --out, the newest built kernel of
+    each series is included, and all programs must come from Debian's packages, whose versions and
+    sources the kit lists.
+    """
     from labs.drive.kernel import kit_maker
 
-    if args.out is not None and args.out.suffixes[-2:] != [".tar", ".xz"]:
-        raise BadInput(f"--out {args.out}: the name of a kit must end in .tar.xz")
     kernels = _newest_kernels() if args.out else ()
     if args.dry_run:
         chosen, lacking = kit_maker.choice(args.more)
@@ -78,11 +44,12 @@ def main_make(args: argparse.Namespace) -> int:
             "kernels": [kernel.source for kernel in kernels],
             "out": args.out and str(args.out),
         }
-        return _print(plan, args.json, {name: str(value) for name, value in plan.items()})
-    tell = _quiet if args.json else print
-    return _show_instead_of(
-        _root_in_use(), kit_maker.make(args.more, kernels, args.out, tell=tell), args.json
+        return Answer(plan, _lines({name: str(value) for name, value in plan.items()}))
+    before = _root_in_use()
+    made = kit_maker.make(
+        args.more, kernels, args.out, tell=lambda line: print(line, file=sys.stderr)
     )
+    return _answer(made, before)
 
 
 def _newest_kernels() -> tuple[Any, ...]:
@@ -110,20 +77,27 @@ def _newest_kernels() -> tuple[Any, ...]:
     return tuple(newest[series] for series in sorted(newest))
 
 
-def main_use(args: argparse.Namespace) -> int:
+def main_use(args: Namespace) -> Answer:
+    """Use a kit for all virtual runs of this user.
+
+    The kit is unpacked into the cache if all of it is as its manifest says. Its programs run as
+    you, and not only in the guest: use a kit only from somebody you trust.
+    """
     from labs.drive.kernel import kit
 
     if not args.file.is_file():
         raise BadInput(f"{args.file} is not a file. Give a kit, as labs kit make --out writes it")
     if args.dry_run:
-        return _print({"use": str(args.file)}, args.json, {"would use": str(args.file)})
-    return _show_instead_of(_root_in_use(), kit.use(args.file, args.sha256), args.json)
+        return Answer({"use": str(args.file)}, _lines({"would use": str(args.file)}))
+    before = _root_in_use()
+    return _answer(kit.use(args.file, args.sha256), before)
 
 
-def main_show(args: argparse.Namespace) -> int:
+def main_show(args: Namespace) -> Answer:
+    """Show the kit in use."""
     from labs.drive.kernel import kit
 
-    return _show(kit.in_use(), args.json)
+    return _answer(kit.in_use())
 
 
 def _root_in_use() -> str | None:
@@ -136,16 +110,11 @@ def _root_in_use() -> str | None:
     return None
 
 
-def _show_instead_of(root: str | None, kit: Any, as_json: bool) -> int:
-    if not as_json and root not in (None, kit.root_digest):
-        print("the programs differ from those before: virtual runs now have other keys")
-    return _show(kit, as_json)
-
-
-def _show(kit: Any, as_json: bool) -> int:
+def _answer(kit: Any, root_before: str | None = None) -> Answer:
+    """A kit, and whether it changes the keys of virtual runs."""
     if kit is None:
         text = "none yet: the first virtual run makes one of this machine's programs"
-        return _print({"kit": None}, as_json, {"kit": text})
+        return Answer({"kit": None}, _lines({"kit": text}))
     manifest = kit.manifest
     size = sum(size for _, _, size in manifest.files.values())
     value = {
@@ -162,14 +131,32 @@ def _show(kit: Any, as_json: bool) -> int:
         "kernels": ", ".join(manifest.kernels.values()) or "none (those built here are used)",
         **manifest.programs,
     }
-    return _print(value, as_json, texts)
+    changed = root_before not in (None, kit.root_digest)
+    return Answer(value, _lines(texts), [CHANGED] if changed else [])
 
 
-def _print(value: dict[str, Any], as_json: bool, texts: dict[str, str]) -> int:
-    lines = [f"{printable(name) + ':':13s} {printable(text)}" for name, text in texts.items()]
-    print(json.dumps(value) if as_json else "\n".join(lines))
-    return 0
+def _lines(texts: dict[str, str]) -> str:
+    return "\n".join(
+        f"{printable(name) + ':':13s} {printable(text)}" for name, text in texts.items()
+    )
 
 
-def _quiet(line: str) -> None:
-    pass
+VERBS = {
+    "make": Verb(
+        main_make,
+        (
+            arg("--with NAME...", "also include this program; may be repeated", dest="more"),
+            arg("--out FILE.tar.xz", "also write it as a file"),
+            DRY_RUN,
+        ),
+    ),
+    "use": Verb(
+        main_use,
+        (
+            arg("FILE", "a kit, as labs kit make writes it", Path),
+            arg("--sha256 DIGEST", "the SHA-256 that the file must have"),
+            DRY_RUN,
+        ),
+    ),
+    "show": Verb(main_show),
+}
