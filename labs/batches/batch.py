@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labs.batches.index_writer import IndexWriter, PlannedRow, reading_digest
-from labs.batches.plan_file import PlanFile
-from labs.batches.points import Point
+from labs.batches.plan_file import PlanFile, Point
 from labs.batches.progress import Progress
 from labs.batches.prospect import RUNS as RUNS_NAME
 from labs.batches.prospect import Prospect

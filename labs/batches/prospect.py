@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from labs.batches.plan_file import PlanFile
-from labs.batches.points import Point
+from labs.batches.plan_file import PlanFile, Point
 from labs.drive.parameters.declare import LabParameters, plain
 from labs.errors import BadInput, LabError
 from labs.launch.launch import distinct_runs, plan_points

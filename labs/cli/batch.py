@@ -237,7 +237,7 @@ def _prospect_as_json(
             for name in prospect.varied
         },
         "points": len(prospect.points),
-        "excluded": plan.grid.product - plan.count,
+        "excluded": plan.product - plan.count,
         "impossible": dict(prospect.impossible),
         "runs": len(distinct),
         "existing": len(distinct) - len(missing),
