@@ -1,4 +1,4 @@
-"""The values of one axis of a plan: a value, a list or a range, counted before they are expanded."""
+"""The values of one axis of a plan: a value, a list or a range, counted before it is expanded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from labs.drive.parameters.declare import WORDS, Parameter, Scalar, shown
 from labs.errors import BadInput
 
 Refuse = Callable[..., BadInput]
-"""Makes the error for a text about an axis, and the index of a value in its list if there is one."""
+"""Makes the error for a text about an axis, and the index of a value in its list, if any."""
 DIGITS = 6
 """Significant digits of values inside a range, so that values and keys are equal everywhere."""
 
