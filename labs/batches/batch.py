@@ -17,15 +17,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labs.batches.index_writer import IndexWriter, PlannedRow, reading_digest
-from labs.batches.plan_file import PlanFile, Point
+from labs.batches.plan_file import PlanFile
 from labs.batches.progress import Progress
 from labs.batches.prospect import RUNS as RUNS_NAME
-from labs.batches.prospect import Prospect
-from labs.drive.parameters.declare import LabParameters
+from labs.batches.prospect import PlannedPoint, Prospect
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
 from labs.drive.record.disk import write_whole
 from labs.drive.record.stored_files import read_bytes
@@ -37,9 +36,9 @@ from labs.launch.make import Opened
 from labs.launch.plan import Planned
 from labs.launch.progress import FAILED, has_failed, is_last
 from labs.read.batch_index import INDEX
+from labs.read.lab import Lab
 from labs.read.notebook_file import NotebookFile, read_notebook
 from labs.read.result_row import NO_RESULTS
-from labs.read.runs.archive import is_run
 
 PLAN, RUNS, FAILURES = "plan.yaml", "runs", "failures"
 LOCK = ".batch"
@@ -51,28 +50,28 @@ KEPT_LINES = 200
 @dataclass(frozen=True)
 class Options:
     """How a batch is performed: with `jobs` concurrent runs (default: one per CPU); `fresh` repeats
-    existing runs; `fail_fast` ends it at the first failure. `chosen` selects runs, as a shard does;
-    notebooks are then left to the call that has all runs."""
+    existing runs; `fail_fast` ends it at the first failure. `engine` performs the runs, or else
+    this machine."""
 
     jobs: int | None = None
     fresh: bool = False
     fail_fast: bool = False
-    chosen: Callable[[Sequence[Planned]], Sequence[Planned]] | None = None
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a batch: the number of rows by status, the errors of failed runs by name and
-    of failed notebooks by point, the number of executed notebooks, and the number of points that
-    cannot run here, by reason."""
+    """The outcome of a batch: the number of rows by status and by the code of a note, why runs
+    failed by name and notebooks by point, the number of executed notebooks, and the number of
+    points that cannot run here, by reason."""
 
     folder: Path
     rows: Mapping[str, int]
-    notes: Mapping[str, int] = field(default_factory=dict)
-    failed_runs: Mapping[str, LabError] = field(default_factory=dict)
+    notes: Mapping[str, int]
+    failed_runs: Mapping[str, str]
+    impossible: Mapping[str, int]
     failed_notebooks: Mapping[int, LabError] = field(default_factory=dict)
     notebooks: int = 0
-    impossible: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def index(self) -> Path:
@@ -97,211 +96,155 @@ def owned(folder: Path) -> Iterator[None]:
 
 
 def perform_batch(
-    plan: PlanFile,
-    prospect: Prospect,
-    folder: Path,
-    options: Options,
-    progress: Progress,
-    engine: Engine | None = None,
+    plan: PlanFile, prospect: Prospect, folder: Path, options: Options, progress: Progress
 ) -> Outcome:
-    """Perform the missing runs and notebooks of a batch whose folder is `owned`.
+    """Perform the missing runs and notebooks of a batch whose folder is `owned`; of a shard, only
+    its runs.
 
     Failures are counted and the rest continues, unless `options.fail_fast`. If no point can be
     planned, the first error is raised.
     """
-    if not prospect.distinct:
-        raise next(error for error in prospect.planned if isinstance(error, LabError))
+    if not any(point.runs for point in prospect.points):
+        raise next(it.planned for it in prospect.points if isinstance(it.planned, LabError))
     notebook = read_notebook(plan.subject.path) if plan.subject.path else None
     write_whole(folder / PLAN, read_bytes(plan.path, follow=True))
     prepare(prospect.runs)
-    log = _Log(folder, progress)
-    perform_runs = _virtual if prospect.parameters[0].testbed == "virtual" else _real_time
-    failed, index = perform_runs(prospect, log, options, engine)
-    executed, stopped = 0, dict[int, LabError]()
-    if notebook is not None and options.chosen is None:
-        executed, stopped = _notebooks(prospect, notebook, folder, options, progress, failed)
-    return Outcome(
-        folder, index.counts, index.notes, failed, stopped, executed, prospect.impossible
-    )
-
-
-class _Log:
-    """Passes on the lines about runs, and keeps the most recent ones of those that fail."""
-
-    def __init__(self, folder: Path, progress: Progress) -> None:
-        self.folder, self._progress = folder, progress
-        self.lines: dict[str, list[str]] = defaultdict(list)
-
-    def tell(self, title: str, line: str) -> None:
-        self._progress.run(title, line)
-        self.lines[title] = [*self.lines[title][-KEPT_LINES:], line]
-
-    def end(self, run: Planned, title: str, error: object = None) -> None:
-        """Write or remove the log of a run that ended; `error` is why it failed."""
-        lines, path = self.lines.pop(title, []), self.folder / FAILURES / f"{run.name}.log"
-        if error is None:
-            path.unlink(missing_ok=True)
+    with index_of(prospect, folder) as index:
+        watch = _Watch(folder, index, progress)
+        if prospect.testbed == "virtual":
+            perform(
+                prospect.distinct,
+                Opened(prospect.runs, keep=False),
+                fresh=options.fresh,
+                jobs=options.jobs,
+                tell=watch.of(prospect.distinct),
+                engine=options.engine,
+                keep_going=not options.fail_fast,
+            )
         else:
-            text = "\n".join([run.title, *lines, str(error), ""])
-            write_whole(path, text.encode("utf-8", "replace"))
+            for point in prospect.points:
+                _perform_in_real_time(prospect.lab, point, watch, options)
+    outcome = Outcome(folder, index.counts, index.notes, watch.failed, prospect.impossible)
+    if notebook is None or prospect.shard is not None:
+        return outcome
+    return _with_notebooks(outcome, prospect, notebook, options, progress)
 
 
-def _virtual(
-    prospect: Prospect, log: _Log, options: Options, engine: Engine | None
-) -> tuple[dict[str, LabError], IndexWriter]:
-    """Perform the runs concurrently, and update the index as they complete."""
-    wanted = options.chosen(prospect.distinct) if options.chosen else prospect.distinct
-    by_title = {run.title: run for run in wanted}
-    with _writer(prospect, log.folder, planned_rows(prospect)) as index:
+class _Watch:
+    """Passes on the lines about runs. When a run ends, updates its rows of the index, and keeps its
+    most recent lines if it has failed."""
+
+    def __init__(self, folder: Path, index: IndexWriter, progress: Progress) -> None:
+        self._folder, self._index, self._progress = folder, index, progress
+        self._lines: dict[str, list[str]] = defaultdict(list)
+        self.failed: dict[str, str] = {}
+
+    def of(self, runs: Sequence[Planned]) -> Callable[[str, str], None]:
+        """Receives the lines about these runs, by their titles."""
+        by_title = {run.title: run for run in runs}
 
         def tell(title: str, line: str) -> None:
-            log.tell(title, line)
-            if not is_last(line):
-                return
-            run, error = by_title[title], line.removeprefix(f"{FAILED}: ")
+            self._progress.run(title, line)
+            self._lines[title] = [*self._lines[title][-KEPT_LINES:], line]
             if has_failed(line):
-                index.failed(run.key, error)
-            else:
-                index.look(run.key)
-            log.end(run, title, error if has_failed(line) else None)
-            index.save()
+                self.fail(by_title[title], line.removeprefix(f"{FAILED}: "))
+            elif is_last(line):
+                self._index.look(by_title[title].key)
+                self._end(by_title[title]).unlink(missing_ok=True)
 
-        failed = perform(
-            wanted,
-            Opened(prospect.runs, keep=False),
-            fresh=options.fresh,
-            jobs=options.jobs,
-            tell=tell,
-            engine=engine,
-            keep_going=not options.fail_fast,
-        )
-    return failed, index
+        return tell
 
+    def fail(self, run: Planned, error: str) -> None:
+        """Record why a run failed, and write its log."""
+        self.failed[run.name] = error
+        self._index.failed(run.key, error)
+        lines = [run.title, *self._lines.get(run.title, []), error, ""]
+        write_whole(self._end(run), "\n".join(lines).encode("utf-8", "replace"))
 
-def planned_rows(prospect: Prospect) -> list[PlannedRow]:
-    """One row per point and condition, in the order of the points."""
-    points = zip(prospect.points, prospect.parameters, prospect.planned, strict=True)
-    return [row for point in points for row in _rows_of(prospect, *point)]
+    def _end(self, run: Planned) -> Path:
+        """The log of a run that ended, none of whose lines are kept any longer."""
+        self._lines.pop(run.title, None)
+        self._index.save()
+        return self._folder / FAILURES / f"{run.name}.log"
 
 
-def _rows_of(
-    prospect: Prospect, point: Point, p: LabParameters, planned: Sequence[Planned] | LabError
-) -> list[PlannedRow]:
-    """The rows of a point. Those of a point that cannot be planned have the requested conditions,
-    without keys."""
-    if isinstance(planned, LabError):
-        return [
-            PlannedRow(point.number, p, condition.name, "", prospect.runs, condition.group)
-            for condition in prospect.lab.conditions(p)
-        ]
-    return [
-        PlannedRow(
-            point.number,
-            p,
-            run.condition.name,
-            run.key,
-            prospect.runs / run.name,
-            run.condition.group,
-            prospect.unused.get(run.key, ""),
-        )
-        for run in planned
-    ]
-
-
-def _real_time(
-    prospect: Prospect, log: _Log, options: Options, engine: Engine | None
-) -> tuple[dict[str, LabError], IndexWriter]:
-    """Perform the points one after the other, because concurrent runs would disturb one another.
-    Conditions are repeated, and every repetition has a row."""
-    failed: dict[str, LabError] = {}
-    rows: list[PlannedRow] = []
-    for point, p, planned in zip(
-        prospect.points, prospect.parameters, prospect.planned, strict=True
-    ):
-        if isinstance(planned, LabError):
-            rows += _rows_of(prospect, point, p, planned)
-        else:
-            every = _repetitions(planned, p)
-            failed |= _performed(prospect, p, every, log, options, engine)
-            kept = [run for run in every if run.name in failed or is_run(prospect.runs / run.name)]
-            rows += _rows_of(prospect, point, p, kept)
-        with _writer(prospect, log.folder, rows) as index:
-            for row in rows:
-                if row.folder.name in failed:
-                    index.failed(row.key, str(failed[row.folder.name]))
-                else:
-                    index.look(row.key)
-    return failed, index
-
-
-def _performed(
-    prospect: Prospect,
-    p: LabParameters,
-    every: Sequence[Planned],
-    log: _Log,
-    options: Options,
-    engine: Engine | None,
-) -> dict[str, LabError]:
-    """Perform the runs of a point; the error of the one that ended it, by name."""
-    log.lines.clear()
+def _perform_in_real_time(lab: Lab, point: PlannedPoint, watch: _Watch, options: Options) -> None:
+    """Perform the runs of a point alone, because concurrent runs would disturb one another;
+    conditions are repeated."""
+    runs = _repetitions(point)
+    before = len(watch.failed)
     try:
-        run(prospect.lab, p, fresh=options.fresh, progress=log.tell, engine=engine)
+        if runs:
+            tell = watch.of(runs)
+            run(lab, point.parameters, fresh=options.fresh, progress=tell, engine=options.engine)
     except LabError as error:
+        if len(watch.failed) == before:  # none of the runs was begun
+            watch.fail(runs[0], str(error))
         if options.fail_fast or isinstance(error, Lost):
             raise
-        title = next(reversed(log.lines), "")
-        stopped = next((run for run in every if run.title == title), every[0])
-        log.end(stopped, title, error)
-        return {stopped.name: error}
-    return {}
 
 
-def _repetitions(planned: Sequence[Planned], p: LabParameters) -> list[Planned]:
+def _repetitions(point: PlannedPoint) -> list[Planned]:
     """Every repetition that a condition may have, by condition."""
+    p = point.parameters
     most = max(p.repetitions_min, p.repetitions_max)
-    return [run.repeated(number) for run in planned for number in range(1, most + 1)]
+    return [run.repeated(number) for run in point.runs for number in range(1, most + 1)]
 
 
-def _writer(prospect: Prospect, folder: Path, rows: Sequence[PlannedRow]) -> IndexWriter:
+def index_of(prospect: Prospect, folder: Path) -> IndexWriter:
+    """The index of a batch, without results: one row per point and condition, in the order of the
+    points, and in real time one per repetition that was performed."""
     axes = {
         name.lower(): tuple(dict.fromkeys(point.values[name] for point in prospect.points))
         for name in prospect.varied
     }
-    return IndexWriter(
-        folder / INDEX, prospect.lab, rows, title=f"{prospect.lab.name}: {folder.name}", axes=axes
-    )
+    rows = [row for point in prospect.points for row in _rows_of(prospect, point)]
+    title = f"{prospect.lab.name}: {folder.name}"
+    return IndexWriter(folder / INDEX, prospect.lab, rows, title=title, axes=axes)
 
 
-def _from_here(runs: Path) -> str:
-    """The folder of runs as it must be passed to the notebook's process, which resolves a relative
-    path against the clone if the current folder is the clone's `notebooks/`."""
-    same = beside_the_notebooks(str(runs)) == str(runs)
-    return str(runs if same else runs.absolute())
+def _rows_of(prospect: Prospect, point: PlannedPoint) -> Iterator[PlannedRow]:
+    """The rows of a point. Those of a point that cannot be planned have the requested conditions,
+    without keys."""
+    number, p, virtual = point.number, point.parameters, prospect.testbed == "virtual"
+    if isinstance(point.planned, LabError):
+        for condition in prospect.lab.conditions(p):
+            yield PlannedRow(number, p, condition.name, "", prospect.runs, condition.group)
+    for planned in point.runs if virtual else _repetitions(point):
+        yield PlannedRow(
+            number,
+            p,
+            planned.condition.name,
+            planned.key,
+            prospect.runs / planned.name,
+            planned.condition.group,
+            prospect.unused.get(planned.key, ""),
+            optional=not virtual,
+        )
 
 
-def _notebooks(
+def _with_notebooks(
+    outcome: Outcome,
     prospect: Prospect,
     notebook: NotebookFile,
-    folder: Path,
     options: Options,
     progress: Progress,
-    failed: Mapping[str, LabError],
-) -> tuple[int, dict[int, LabError]]:
-    """Execute the notebooks of the points whose runs exist, unless they were executed before; the
-    number of executed notebooks, and the errors of those that stopped."""
+) -> Outcome:
+    """Execute the notebooks of the points whose runs exist, unless they were executed before."""
     # Loads papermill and nbformat, which takes longer than all other imports of a batch of a lab.
     from labs.batches import notebooks  # noqa: PLC0415
 
-    reading = reading_digest(prospect.lab)
+    reading, runs = reading_digest(prospect.lab), str(prospect.runs)
+    if beside_the_notebooks(runs) != runs:  # a notebook would take it for a folder of the clone
+        runs = str(prospect.runs.absolute())
     every = {}
-    for point, planned in zip(prospect.points, prospect.planned, strict=True):
-        if isinstance(planned, LabError) or any(run.name in failed for run in planned):
-            continue
-        values = {**point.values, RUNS_NAME: _from_here(prospect.runs)}
-        keys = [reading, *(run.key for run in planned)]
-        every[point.number] = (values, notebooks.identity(notebook, values, keys))
+    for point in prospect.points:
+        if point.runs and not any(run.name in outcome.failed_runs for run in point.runs):
+            values = {**point.values, RUNS_NAME: runs}
+            keys = [reading, *(run.key for run in point.runs)]
+            every[point.number] = (values, notebooks.identity(notebook, values, keys))
     executed = notebooks.arrange(
-        folder, {number: identity for number, (_, identity) in every.items()}
+        outcome.folder, {number: identity for number, (_, identity) in every.items()}
     )
     wanted = {
         number: point for number, point in every.items() if options.fresh or number not in executed
@@ -310,9 +253,9 @@ def _notebooks(
     stopped = notebooks.execute_all(
         notebook,
         wanted,
-        folder,
+        outcome.folder,
         jobs=slots.side_by_side(options.jobs, len(wanted)),
         tell=progress.notebook,
         fail_fast=options.fail_fast,
     )
-    return len(wanted) - len(stopped), stopped
+    return replace(outcome, notebooks=len(wanted) - len(stopped), failed_notebooks=stopped)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,12 +35,10 @@ if TYPE_CHECKING:
     from labs.batches.plan_file import PlanFile
     from labs.batches.prospect import Prospect
     from labs.launch.engine import Engine
-    from labs.launch.plan import Planned
 
 BATCHES = Path("batches")
 SHOWN = 5
 SHOWN_VALUES = 12
-ARRAY = "array"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -72,11 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cluster", metavar="local:N", help="N dask workers on this machine, as a trial"
     )
     machines.add_argument("--testbed", help="required for real-time runs on a cluster: namespaces")
-    machines.add_argument(
-        "--shard",
-        metavar="I/N",
-        help="perform only shard I of N (default in a job array: the shard of the task)",
-    )
+    machines.add_argument("--shard", metavar="I/N", help="perform only shard I of N")
     machines.add_argument(
         "--merge",
         type=Path,
@@ -97,39 +90,35 @@ def main(args: argparse.Namespace) -> int:
     shard = _shard(args)
     plan = read_plan(args.plan, subject=args.of)
     folder = args.into or BATCHES / (args.plan.stem + ("" if shard is None else _suffix(*shard)))
-    prospect = prospect_of(plan, folder / RUNS)
-    _check_testbed(args, prospect, shard)
+    prospect = prospect_of(plan, folder / RUNS, shard)
+    _check_testbed(args, prospect)
     if args.dry_run:
-        report = _prospect_as_json(args, plan, prospect, folder, shard)
+        report = _prospect_as_json(args, plan, prospect, folder)
         print(json.dumps(report) if args.json else _describe_prospect(report))
         return 0
-    outcome = _perform(args, plan, prospect, folder, shard)
+    outcome = _perform(args, plan, prospect, folder)
     report = _as_json(outcome)
     print(json.dumps(report) if args.json else _describe(report))
     return _verdict(outcome)
 
 
 def _shard(args: argparse.Namespace) -> tuple[int, int] | None:
-    """The shard that is requested: I/N, or that of the job array; None for the whole batch."""
-    from labs.batches.shards import from_environment, parse
+    """The shard that is requested; None for the whole batch."""
+    from labs.batches.prospect import shard_of
 
     if args.shard is None:
         return None
-    shard = from_environment(os.environ) if args.shard == ARRAY else parse(args.shard)
-    if shard is None:
-        raise BadInput("this process is not part of a job array. Use --shard I/N, such as 1/8")
     if args.scheduler or args.cluster:
         raise BadInput("a shard runs on one machine. Omit --scheduler and --cluster")
+    shard = shard_of(args.shard)
     return None if shard == (1, 1) else shard
 
 
-def _check_testbed(
-    args: argparse.Namespace, prospect: Prospect, shard: tuple[int, int] | None
-) -> None:
+def _check_testbed(args: argparse.Namespace, prospect: Prospect) -> None:
     """Refuse flags that would have no effect, or another one than requested."""
-    testbed = prospect.parameters[0].testbed
+    testbed = prospect.testbed
     cluster = args.scheduler is not None or args.cluster is not None
-    if shard is not None and testbed != "virtual":
+    if prospect.shard is not None and testbed != "virtual":
         raise BadInput(
             f"runs on {testbed} cannot be divided into shards, because their repetitions depend on "
             "one another. Write a plan per machine"
@@ -152,37 +141,23 @@ def _suffix(index: int, count: int) -> str:
     return f"-shard-{index}-of-{count}"
 
 
-def _perform(
-    args: argparse.Namespace,
-    plan: PlanFile,
-    prospect: Prospect,
-    folder: Path,
-    shard: tuple[int, int] | None,
-) -> Outcome:
-    from labs.batches import shards
+def _perform(args: argparse.Namespace, plan: PlanFile, prospect: Prospect, folder: Path) -> Outcome:
     from labs.batches.batch import Options, owned, perform_batch
+    from labs.batches.keep import merge
     from labs.batches.progress import Progress
     from labs.launch.plan import least_repetitions
 
-    def chosen(runs: Sequence[Planned]) -> Sequence[Planned]:
-        assert shard is not None
-        return shards.shard(runs, *shard)
-
-    options = Options(args.jobs, args.fresh, args.fail_fast, None if shard is None else chosen)
-    runs = prospect.distinct if shard is None else chosen(prospect.distinct)
-    progress = Progress(len(runs) * least_repetitions(prospect.parameters[0]))
+    progress = Progress(len(prospect.distinct) * least_repetitions(prospect.points[0].parameters))
     try:
         with owned(folder), _engine(args) as engine:
             if args.merge:
-                merged = shards.merge(
+                counts = merge(
                     _places(args.merge), prospect.runs, lambda line: print(line, file=sys.stderr)
                 )
-                print(
-                    f"merged: {merged.copied} runs copied, {merged.existing} existed, "
-                    f"{len(merged.damaged)} damaged",
-                    file=sys.stderr,
-                )
-            return perform_batch(plan, prospect, folder, options, progress, engine)
+                text = ", ".join(f"{count} {what}" for what, count in counts.items())
+                print(f"merged runs: {text}", file=sys.stderr)
+            options = Options(args.jobs, args.fresh, args.fail_fast, engine)
+            return perform_batch(plan, prospect, folder, options, progress)
     finally:
         progress.close()
 
@@ -209,21 +184,15 @@ def _engine(args: argparse.Namespace) -> Iterator[Engine | None]:
 
 
 def _prospect_as_json(
-    args: argparse.Namespace,
-    plan: PlanFile,
-    prospect: Prospect,
-    folder: Path,
-    shard: tuple[int, int] | None,
+    args: argparse.Namespace, plan: PlanFile, prospect: Prospect, folder: Path
 ) -> dict[str, Any]:
-    from labs.batches import shards
     from labs.launch import slots
     from labs.read.runs.archive import is_run
 
     elsewhere = _places(args.merge)
-    distinct = prospect.distinct if shard is None else shards.shard(prospect.distinct, *shard)
     missing = tuple(
         run
-        for run in distinct
+        for run in prospect.distinct
         if not any(is_run(place / run.name) for place in (prospect.runs, *elsewhere))
     )
     side_by_side = slots.side_by_side(args.jobs, len(missing))
@@ -239,9 +208,9 @@ def _prospect_as_json(
         "points": len(prospect.points),
         "excluded": plan.product - plan.count,
         "impossible": dict(prospect.impossible),
-        "runs": len(distinct),
-        "existing": len(distinct) - len(missing),
-        "notebooks": len(prospect.points) if plan.subject.path and shard is None else 0,
+        "runs": len(prospect.distinct),
+        "existing": len(prospect.distinct) - len(missing),
+        "notebooks": len(prospect.points) if plan.subject.path and prospect.shard is None else 0,
         "concurrent": side_by_side,
         "seconds": round(estimate.real_s, 1),
         "bytes": round(estimate.size_bytes),
@@ -299,7 +268,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
         "rows": dict(outcome.rows),
         "notes": dict(outcome.notes),
         "notebooks": outcome.notebooks,
-        "failed_runs": {name: str(error) for name, error in outcome.failed_runs.items()},
+        "failed_runs": dict(outcome.failed_runs),
         "failed_notebooks": {
             number: str(error) for number, error in outcome.failed_notebooks.items()
         },
