@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,16 +11,14 @@ from labs.drive.record.disk import owned_folder, written_to
 from labs.drive.record.run_folder import Staging, run_name
 from labs.drive.record.seal import HOST, NOT_SEALED, compute
 from labs.drive.record.stored_files import read_json
-from labs.errors import Damaged, LabError, ResultsDiffer
-from labs.launch.launch import prepare
+from labs.errors import Damaged
 from labs.launch.make import Opened, alone
 from labs.launch.progress import EXISTS, MADE
 from labs.read.runs import raw_files
-from labs.read.runs.archive import run_folders, runs_folder, unpack
+from labs.read.runs.archive import run_folders, unpack
 from labs.read.runs.run import Run, open_run
 
 RECEIVED = ".received-"
-COPIED, EXISTED, DAMAGED = "copied", "existed", "damaged"
 
 
 @contextmanager
@@ -76,39 +73,3 @@ def _host(run: Run) -> dict[str, object]:
         return dict(read_json(run.path / HOST))
     except Damaged:
         return {}
-
-
-def merge(
-    folders: Iterable[Path], into: Path, say: Callable[[str], None] = lambda line: None
-) -> Mapping[str, int]:
-    """Verify the runs of several folders (or packed files) and copy them into one, each key once;
-    the numbers of runs that were copied, existed or are damaged.
-
-    Damaged runs are skipped; a damaged run in `into` is replaced by an intact one. ResultsDiffer,
-    after all others were copied, if runs with equal keys differ. BadInput, before anything is
-    copied, for a path that is not a folder of runs.
-    """
-    places = [runs_folder(folder) for folder in folders]
-    prepare(into)
-    opened = Opened(into)
-    counts = Counter({COPIED: 0, EXISTED: 0, DAMAGED: 0})
-    differing: list[str] = []
-    for folder in (run for place in places for run in run_folders(place)):
-        try:
-            run = open_run(folder)
-        except LabError as error:
-            counts[DAMAGED] += 1
-            say(f"left out: {error}")
-            continue
-        outcome = keep(run, opened, title=run.condition, say=say)
-        other = opened[run_name(run.lab, run.condition, run.key)]
-        if other.digest == run.digest:
-            counts[EXISTED if outcome == EXISTS else COPIED] += 1
-        else:
-            differing.append(f"{other.path} and {run.path}")
-    if differing:
-        raise ResultsDiffer(
-            f"runs with equal inputs have different results: {'; '.join(differing)}. Compare them "
-            "with `labs runs compare`, and repeat both with --fresh"
-        )
-    return counts

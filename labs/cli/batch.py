@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,14 +70,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     machines.add_argument("--testbed", help="required for real-time runs on a cluster: namespaces")
     machines.add_argument("--shard", metavar="I/N", help="perform only shard I of N")
-    machines.add_argument(
-        "--merge",
-        type=Path,
-        nargs="+",
-        default=(),
-        metavar="DIR",
-        help="first copy the runs of these batches (such as shards) or folders of runs",
-    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -143,30 +135,16 @@ def _suffix(index: int, count: int) -> str:
 
 def _perform(args: argparse.Namespace, plan: PlanFile, prospect: Prospect, folder: Path) -> Outcome:
     from labs.batches.batch import Options, owned, perform_batch
-    from labs.batches.keep import merge
     from labs.batches.progress import Progress
     from labs.launch.plan import least_repetitions
 
     progress = Progress(len(prospect.distinct) * least_repetitions(prospect.points[0].parameters))
     try:
         with owned(folder), _engine(args) as engine:
-            if args.merge:
-                counts = merge(
-                    _places(args.merge), prospect.runs, lambda line: print(line, file=sys.stderr)
-                )
-                text = ", ".join(f"{count} {what}" for what, count in counts.items())
-                print(f"merged runs: {text}", file=sys.stderr)
             options = Options(args.jobs, args.fresh, args.fail_fast, engine)
             return perform_batch(plan, prospect, folder, options, progress)
     finally:
         progress.close()
-
-
-def _places(folders: Sequence[Path]) -> list[Path]:
-    """The folders of runs of these batches, or these folders themselves."""
-    from labs.batches.batch import RUNS
-
-    return [folder / RUNS if (folder / RUNS).is_dir() else folder for folder in folders]
 
 
 @contextmanager
@@ -189,14 +167,9 @@ def _prospect_as_json(
     from labs.launch import slots
     from labs.read.runs.archive import is_run
 
-    elsewhere = _places(args.merge)
-    missing = tuple(
-        run
-        for run in prospect.distinct
-        if not any(is_run(place / run.name) for place in (prospect.runs, *elsewhere))
-    )
+    missing = [run for run in prospect.distinct if not is_run(prospect.runs / run.name)]
     side_by_side = slots.side_by_side(args.jobs, len(missing))
-    estimate = prospect.estimate(missing, side_by_side, (prospect.runs, *elsewhere, Path("runs")))
+    estimate = prospect.estimate(missing, side_by_side, (prospect.runs, Path("runs")))
     return {
         "plan": str(plan.path),
         "of": plan.subject.name,

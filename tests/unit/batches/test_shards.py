@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labs.batches.keep import merge
 from labs.batches.prospect import PlannedPoint, Prospect, shard_of
 from labs.catalog import find
-from labs.drive.record.seal import digest, key, read_seal
-from labs.errors import BadInput, ResultsDiffer
+from labs.drive.record.seal import key
+from labs.errors import BadInput
 from labs.guest.condition import from_json
 from labs.launch.plan import Planned
-from tests.run_folders import inputs, make_run
+from tests.run_folders import inputs
 
 
 def planned(seed: int) -> Planned:
@@ -65,60 +63,3 @@ def test_shard_of_reads_a_shard(text: str, parsed: tuple[int, int]) -> None:
 def test_shard_of_refuses_what_is_not_a_shard(text: str) -> None:
     with pytest.raises(BadInput):
         shard_of(text)
-
-
-def test_merge_copies_each_key_once(tmp_path: Path) -> None:
-    a, b, into = tmp_path / "a", tmp_path / "b", tmp_path / "into"
-    first, second = make_run(a, inputs("both")), make_run(b, inputs("wmem"))
-    shutil.copytree(first, b / first.name)
-    done = merge([a, b], into)
-    assert done == {"copied": 2, "existed": 1, "damaged": 0}
-    for run in (first, second):
-        assert read_seal(into / run.name) == read_seal(run)
-        assert (into / run.name / "host.json").read_bytes() == (run / "host.json").read_bytes()
-    assert not list(into.glob(".*"))
-    again = merge([b, a], into)
-    assert again == {"copied": 0, "existed": 3, "damaged": 0}
-
-
-def test_merge_reports_equal_keys_with_different_digests_and_keeps_the_first(
-    tmp_path: Path,
-) -> None:
-    a, b, into = tmp_path / "a", tmp_path / "b", tmp_path / "into"
-    first, other = make_run(a, inputs("both")), make_run(b, inputs("both"), note=b"other")
-    last = make_run(b, inputs("wmem"))
-    with pytest.raises(ResultsDiffer) as raised:
-        merge([a, b], into)
-    assert str(into / first.name) in str(raised.value) and str(other) in str(raised.value)
-    assert read_seal(into / first.name) == read_seal(first)
-    assert read_seal(into / last.name) == read_seal(last)
-
-
-def test_merge_tells_damaged_runs_and_copies_the_others(tmp_path: Path) -> None:
-    a, into = tmp_path / "a", tmp_path / "into"
-    damaged, whole = make_run(a, inputs("both")), make_run(a, inputs("wmem"))
-    (damaged / "run.json").write_text("{}")
-    told: list[str] = []
-    done = merge([a], into, told.append)
-    assert (done["copied"], done["damaged"], len(told)) == (1, 1, 1)
-    assert str(damaged) in told[0]
-    assert [path.name for path in into.iterdir()] == [whole.name]
-
-
-def test_merge_replaces_a_damaged_run_by_a_whole_one(tmp_path: Path) -> None:
-    a, into = tmp_path / "a", tmp_path / "into"
-    run = make_run(a, inputs("both"))
-    merge([a], into)
-    (into / run.name / "run.json").write_text("{}")
-    assert merge([a], into)["copied"] == 1
-    assert read_seal(into / run.name) == read_seal(run)
-    assert digest(into / run.name / "run.json") == digest(run / "run.json")
-    kept = list(into.glob(".changed-*"))
-    assert len(kept) == 1
-
-
-def test_merge_refuses_what_is_not_a_folder_before_it_copies(tmp_path: Path) -> None:
-    make_run(tmp_path / "a", inputs("both"))
-    with pytest.raises(BadInput):
-        merge([tmp_path / "a", tmp_path / "none"], tmp_path / "into")
-    assert not (tmp_path / "into").exists()

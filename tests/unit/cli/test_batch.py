@@ -117,7 +117,6 @@ def test_dry_run_of_a_shard_and_of_excluded_points(
         ("lab: buffers\n", ("--jobs", "0"), 2, "--jobs 0"),
         ("lab: buffers\n", ("--shard", "3/2"), 2, "3/2"),
         ("lab: buffers\n", ("--shard", "1/2", "--cluster", "local:2"), 2, "--cluster"),
-        ("lab: buffers\n", ("--merge", "nowhere"), 2, "nowhere"),
         ("lab: buffers\n", ("--shard", "array"), 2, "I/N"),
         ("lab: buffers\n", ("--testbed", "vagrant"), 2, "--testbed"),
         ("lab: nagle\nTESTBED: namespaces\n", ("--shard", "1/2"), 2, "namespaces"),
