@@ -11,6 +11,7 @@ import pytest
 from labs.catalog import LABS, find
 from labs.drive.kernel.boot import boot
 from labs.drive.kernel.guest_root import kept_root
+from labs.drive.testbeds import VIRTUAL
 from labs.guest import entry as guest
 from labs.guest.programs.init import INSIDE_CODE, PYTHON
 from labs.launch.code_digest import copied
@@ -38,7 +39,7 @@ def test_code_of_has_every_module_loaded_in_the_guest(name: str, tmp_path: Path)
     order = {"inputs": planned.inputs, "key": planned.key, "hz": 250, "versions": {}}
     (tmp_path / guest.INPUTS).write_text(json.dumps({**order, "ssh_config": None}))
     code = code_of(lab, "virtual")
-    words = guest.argv(Path(PYTHON), INSIDE_CODE, "virtual", lab.experiment)
+    words = guest.argv(Path(PYTHON), INSIDE_CODE, VIRTUAL.module, lab.experiment)
     start = words[words.index("-c") + 1]
     ends = "raise SystemExit(main(*sys.argv[2:]))"
     assert start.endswith(ends)

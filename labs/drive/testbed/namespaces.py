@@ -62,12 +62,14 @@ class OnThisMachine(Namespaces):
         if self._journal:
             self._journal.note(folder=str(self._folder), made=self._made)
 
+    def _remove_folder(self) -> None:
+        if self._made:
+            remove_folder(self._folder, self._made)
+
     def _tear_down(self) -> None:
         with contextlib.ExitStack() as steps:
             if self._journal:
                 steps.callback(self._journal.close)
-            if self._made:
-                steps.callback(remove_folder, self._folder, self._made)
             steps.callback(super()._tear_down)
 
 

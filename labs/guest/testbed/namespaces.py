@@ -228,6 +228,12 @@ class Namespaces:
     def _make_folder(self) -> None:
         self._folder.mkdir(mode=0o755)
 
+    def _remove_folder(self) -> None:
+        for folder, below, names in os.walk(self._folder, topdown=False):
+            for path in (os.path.join(folder, name) for name in (*names, *below)):
+                (os.rmdir if os.path.isdir(path) and not os.path.islink(path) else os.unlink)(path)
+        self._folder.rmdir()
+
     def _set_up(self) -> None:
         for name in self._names.values():
             self.note(namespace=name)
@@ -264,6 +270,8 @@ class Namespaces:
     def _tear_down(self) -> None:
         """Undo everything in reverse order; each step is taken even if another one fails."""
         with contextlib.ExitStack() as steps:
+            if self._folder.is_dir():
+                steps.callback(self._remove_folder)
             for name in self._names.values():
                 steps.callback(remove_namespace, name)
             for host in self._hosts.values():

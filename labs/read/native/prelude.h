@@ -28,6 +28,8 @@ static inline int64_t f_power(int64_t a, int64_t b)
 static inline int64_t f_round(double a)
 { if (!(fabs(a) < 9e18)) f_fail(); return llrint(a); }
 static inline int64_t f_int(double a) { if (!(fabs(a) < 9e18)) f_fail(); return (int64_t) a; }
+/* To compare an integer with a double, which Python does exactly. */
+static inline double f_exact(int64_t a) { if (a > 1LL << 53 || a < -(1LL << 53)) f_fail(); return (double) a; }
 static inline double f_divide(double a, double b)
 { if (b == 0 || fabs(a) > 1LL << 53 || fabs(b) > 1LL << 53) f_fail(); return a / b; }
 static inline double f_pow(double a, double b)

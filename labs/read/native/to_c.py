@@ -283,7 +283,7 @@ class Translation:
             case ast.For(ast.Name(name), over, body, []):
                 yield from self.loop(name, over, body)
             case ast.Return(value):
-                yield f"return {'' if value is None else self.value(value)};"
+                yield f"return {'' if value is None else self.fitting(self.results, value)};"
             case ast.Raise():
                 yield "f_fail();"
             case ast.Delete([ast.Subscript(of, index)]):
@@ -353,14 +353,19 @@ class Translation:
         if isinstance(target, ast.Subscript):
             of, array_text = self.typed(target.value)
             if of.startswith("a_"):
+                self.check_fits(INT, kind, target)
                 return f"{of}_set({array_text}, {self.index(target, array_text)}, {text});"
         return f"{self.place(target, kind)} = {text};"
 
     def place(self, target: ast.expr, kind: str) -> str:
         """What is assigned to; a new variable has this type."""
         if not isinstance(target, ast.Name):
-            return self.value(target)
-        if target.id not in self.parameters:
+            stored, text = self.typed(target)
+            self.check_fits(stored, kind, target)
+            return text
+        if target.id in self.parameters:
+            self.check_fits(self.parameters[target.id], kind, target)
+        else:
             earlier = self.locals.setdefault(target.id, kind)
             if earlier != kind and (earlier, kind) != (FLOAT, INT):
                 raise self.refused(target)
@@ -370,6 +375,17 @@ class Translation:
 
     def value(self, node: ast.expr) -> str:
         return self.typed(node)[1]
+
+    def fitting(self, kind: str, node: ast.expr) -> str:
+        """A value for a place of this type."""
+        given, text = self.typed(node)
+        self.check_fits(kind, given, node)
+        return text
+
+    def check_fits(self, kind: str, given: str, node: ast.expr) -> None:
+        """TypeError for a float where an integer is stored, which C would cut off."""
+        if (kind, given) == (INT, FLOAT):
+            raise self.refused(node)
 
     def truth(self, node: ast.expr) -> str:
         kind, text = self.typed(node)
@@ -509,6 +525,10 @@ class Translation:
                 return f"({left} == {right})"
             if before[0].startswith("r_") or after[0].startswith("r_"):
                 raise self.refused(other)
+            if {before[0], after[0]} == {INT, FLOAT}:
+                left, right = (
+                    f"f_exact({text})" if kind == INT else text for kind, text in (before, after)
+                )
             if TEXT in (before[0], after[0]):
                 left, right = f"strcmp({left}, {right})", "0"
             terms.append(f"{left} {OPERATORS[type(operator)]} {right}")
@@ -584,18 +604,26 @@ class Translation:
         given: dict[str | None, ast.expr] = {
             keyword.arg: keyword.value for keyword in node.keywords
         }
+        hints = get_type_hints(function)
         names = [parameter.name for parameter in parameters]
         given |= dict(zip(names, node.args, strict=False))
         if len(node.args) > len(names) or not given.keys() <= set(names):
             raise self.refused(node)
         return [
-            self.value(given.get(parameter.name, ast.Constant(parameter.default)))
+            self.fitting(
+                self.program.type_of(hints[parameter.name]),
+                given.get(parameter.name, ast.Constant(parameter.default)),
+            )
             for parameter in parameters
         ]
 
     def record(self, kind: type, node: ast.Call) -> Typed:
         name = self.program.type_of(kind).removesuffix(" *")
-        values = [self.value(argument) for argument in node.args]
+        kinds = self.program.records[name].values()
+        values = [
+            self.fitting(member, argument)
+            for member, argument in zip(kinds, node.args, strict=False)
+        ]
         left = fields(kind)[len(values) :]
         values += [
             self.value(ast.Constant(field.default))

@@ -112,6 +112,9 @@ class Depot:
     def root(self) -> None:
         self.mean = (self.first - 1) ** (1 / 3)
 
+    def compare(self) -> None:
+        self.even = self.first * 4503599627370496 > self.mean
+
     def take(self) -> None:
         self.total = self.shelf.order.popleft()
 
@@ -120,6 +123,9 @@ class Depot:
 
     def with_a_text_in_a_tuple(self) -> None:
         self.total = int(self.name in (QUIET, LOUD))
+
+    def with_a_float_in_a_field(self) -> None:
+        self.total = self.mean  # type: ignore[assignment]
 
     def with_another_type(self) -> None:
         part = self.first
@@ -215,7 +221,7 @@ class Yard(Track):
 
 
 METHODS = {
-    Depot: ("fill", "overflow", "divide", "root", "take"),
+    Depot: ("fill", "overflow", "divide", "root", "compare", "take"),
     Yard: ("shunt", "draw_from_both", "grow_while_counting"),
 }
 
@@ -297,14 +303,14 @@ def test_a_method_that_an_object_replaces_is_left_to_python() -> None:
 
 @needs_compiler
 @pytest.mark.parametrize(
-    ("method", "first"), [("overflow", 70), ("divide", 0), ("root", 0), ("take", 0)]
+    ("method", "first"), [("overflow", 70), ("divide", 0), ("root", 0), ("take", 0), ("compare", 3)]
 )
 def test_what_c_cannot_end_changes_nothing(method: str, first: int) -> None:
     depot = Depot(first, 3)
     before = copy.deepcopy(state(depot))
     assert not performed_as_c(getattr(depot, method))
     assert state(depot) == before
-    depot.first = 30
+    depot.first = 1 if method == "compare" else 30
     assert performed_as_c(getattr(depot, method)) == (method != "take")
 
 
@@ -329,7 +335,10 @@ def test_without_the_library_python_performs_the_method(
     assert capsys.readouterr().err.count("there is none") == 1
 
 
-@pytest.mark.parametrize("method", ["with_a_set", "with_another_type", "with_a_text_in_a_tuple"])
+@pytest.mark.parametrize(
+    "method",
+    ["with_a_set", "with_a_float_in_a_field", "with_another_type", "with_a_text_in_a_tuple"],
+)
 def test_what_c_would_do_otherwise_is_refused(method: str) -> None:
     depot = Depot(0, 80)
     found: dict[type, object] = {Depot: depot, DeepShelf: depot.shelf}

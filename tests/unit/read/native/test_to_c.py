@@ -127,6 +127,14 @@ def with_an_unknown_argument(data: Bytes) -> int:
     return outside(data, 1, other=2)  # type: ignore[call-arg]
 
 
+def with_a_float_for_an_integer(data: Bytes) -> int:
+    return outside(data, 1 / 2)  # type: ignore[arg-type]
+
+
+def with_a_float_returned(data: Bytes) -> int:
+    return len(data) / 2  # type: ignore[return-value]
+
+
 def with_an_unknown_type(value: list[int]) -> int:
     return len(value)
 
@@ -193,6 +201,8 @@ def test_rare_function_is_not_made_part_of_its_callers() -> None:
         with_two_kinds,
         with_an_argument_too_many,
         with_an_unknown_argument,
+        with_a_float_for_an_integer,
+        with_a_float_returned,
     ],
 )
 def test_another_construct_is_refused(function: Any) -> None:
