@@ -3,7 +3,7 @@
 An edited copy is never overwritten; the command reports that it was kept.
 
     labs student notebooks/*.ipynb --recorded              no kernel is needed
-    labs student notebooks/*.ipynb --set KERNEL=6.12 --link 100x40 --zip copies.zip
+    labs student notebooks/*.ipynb --set KERNEL=6.12 --link 100x40
     labs student notebooks/00-start-here.ipynb --recorded --nbgrader --into source/start
 
 With --nbgrader, the copies are source notebooks for `nbgrader generate_assignment`. The commands
@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-
-from labs.errors import BadInput
 
 DEFAULT_FOLDER = Path("student")
 
@@ -51,33 +49,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write nbgrader source notebooks, with a graded cell per question",
     )
-    parser.add_argument(
-        "--zip", type=Path, metavar="FILE", help="also write the copies as a zip file"
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="replace an existing zip file; edited copies are kept"
-    )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
 def main(args: argparse.Namespace) -> int:
     """Write the copies and print what happened to each. Raises LabError."""
-    from labs.drive.record.disk import write_whole
-    from labs.grading.student_copy import copy_for_students, read_presets, zipped
+    from labs.grading.student_copy import copy_for_students, read_presets
 
     recorded = ["TESTBED=recorded"] if args.recorded else []
     presets = read_presets([*recorded, *args.set], args.link, args.notebooks)
-    if args.zip is not None and args.zip.exists() and not args.force:
-        raise BadInput(f"{args.zip} exists. Name another file, or replace it with --force")
     done = [
         copy_for_students(
             notebook, args.into, presets, nbgrader=args.nbgrader, dry_run=args.dry_run
         )
         for notebook in args.notebooks
     ]
-    if args.zip is not None and not args.dry_run:
-        write_whole(args.zip, zipped([copied.path for copied in done], args.into))
     if args.json:
         print(
             json.dumps([{"path": str(copied.path), "outcome": copied.outcome} for copied in done])

@@ -21,7 +21,9 @@ NO_GRADES = "No notebook could be graded."
 
 def grade_page(book: Gradebook) -> str:
     """The page. It has no date: the same submissions give the same bytes."""
-    totals = sorted(book.totals, key=lambda total: (total.right / total.handed_in, total.question))
+    totals = sorted(
+        book.totals, key=lambda total: (total.right / total.handed_in, total.exercise.name)
+    )
     graded = [student for student in book.students if student.sheets]
     count = f"{len(book.students)} students, {len(graded)} of them with graded notebooks; "
     body = ["<h1>Grades of a class</h1>", _paragraph(f"{count}{len(totals)} questions.")]
@@ -57,7 +59,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def _questions(totals: Sequence[Totals]) -> Figure:
     """One bar per question, the one that failed most at the top."""
-    labels = [f"{total.question}<br>{total.notebook}" for total in totals]
+    labels = [f"{total.exercise.name}<br>{total.notebook}" for total in totals]
     parts = {
         "right": ([total.right for total in totals], GREEN),
         "wrong": ([total.answered - total.right for total in totals], VERMILION),
@@ -77,7 +79,7 @@ def _questions(totals: Sequence[Totals]) -> Figure:
         title="Questions, hardest first",
         caption="the best notebook of each student",
         height=150 + 44 * len(totals),
-        tell=f"{first.question} has {first.right} of {first.handed_in} right.",
+        tell=f"{first.exercise.name} has {first.right} of {first.handed_in} right.",
         table=DataFrame(
             {"question": labels, **{name: counts for name, (counts, _) in parts.items()}}
         ),
@@ -89,7 +91,7 @@ def _reasons(totals: Sequence[Totals]) -> Iterator[str]:
     for total in totals:
         if total.wrong:
             rows = [(count, hint) for hint, count in total.wrong.most_common(MOST_REASONS)]
-            yield f"<h3>{escape(f'{total.question}: {total.asks}')}</h3>"
+            yield f"<h3>{escape(f'{total.exercise.name}: {total.exercise.asks}')}</h3>"
             yield _table(("Answers", "Reason"), rows)
     if not any(total.wrong for total in totals):
         yield _paragraph("No answer is wrong.")
@@ -101,7 +103,7 @@ def describe(book: Gradebook) -> Iterator[str]:
     yield f"{len(book.students)} students, {sheets} notebooks"
     for total in book.totals:
         yield (
-            f"  {total.notebook} {total.question}: {total.right} of {total.handed_in} right, "
+            f"  {total.notebook} {total.exercise.name}: {total.right} of {total.handed_in} right, "
             f"{total.handed_in - total.answered} without an answer"
         )
         yield from (f"      {count} x {hint}" for hint, count in total.wrong.most_common(3))
@@ -113,8 +115,3 @@ def describe(book: Gradebook) -> Iterator[str]:
         )
     for student in book.students:
         yield from (f"  {student.name}: {remark}" for remark in student.remarks)
-    for number, group in enumerate(book.equal, 1):
-        yield (
-            f"  equal sheets {number}, {group.notebook}: identical guesses and answers, some of "
-            f"them not right: {', '.join(group.students)}"
-        )

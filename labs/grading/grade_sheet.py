@@ -11,7 +11,6 @@ from typing import Any
 from labs.catalog import LABS, find
 from labs.drive.parameters import declare
 from labs.drive.parameters.notebook_cell import from_globals, from_literals
-from labs.drive.record.seal import digest
 from labs.errors import BadInput, LabError
 from labs.grading.answers import ANSWER, GUESS, Given, answers, usable
 from labs.grading.run_evidence import RunEvidence
@@ -29,14 +28,13 @@ NO_ANSWER = Given(None)
 @dataclass(frozen=True)
 class Sheet:
     """The grades of one notebook, none if it has no answer cells, and the guesses in it; `problem`
-    says why it could not be graded. `content` is the digest of its answers and guesses."""
+    says why it could not be graded."""
 
     path: Path
     notebook: str
     grades: tuple[Graded, ...] = ()
     problem: str = ""
     guesses: Mapping[str, Answer] = field(default_factory=dict)
-    content: str = ""
 
     @property
     def points(self) -> int:
@@ -46,14 +44,6 @@ class Sheet:
     def is_empty(self) -> bool:
         """Whether no question has an answer, not even one that cannot be read."""
         return all(grade.verdict == MISSING for grade in self.grades)
-
-    @property
-    def is_telling(self) -> bool:
-        """Whether an equal sheet is unlikely to be chance: this one has a guess and an answer that
-        is not right. Right answers are always equal."""
-        return bool(self.guesses) and any(
-            grade.verdict not in (RIGHT, MISSING) for grade in self.grades
-        )
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -90,8 +80,7 @@ def grade_file(path: Path) -> Sheet:
             for name, given in answers(notebook, GUESS).items()
             if given.answer is not None
         }
-        written = "\0".join(cell.source for cell in notebook.tagged(ANSWER, GUESS))
-        return Sheet(path, stem, grades, "", guessed, digest(written.encode()))
+        return Sheet(path, stem, grades, "", guessed)
     except LabError as error:
         return Sheet(path, stem, problem=str(error))
 

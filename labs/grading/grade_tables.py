@@ -10,7 +10,7 @@ from labs.grading.gradebook import Gradebook, Student
 from labs.read.exercises.exercise import Answer
 from labs.read.exercises.graded_answer import RIGHT
 
-TEXTS = ("files", "problems", "remarks", "equal sheets", "comments")
+TEXTS = ("files", "problems", "remarks", "comments")
 NBGRADER = (
     *("assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email"),
     *("raw_score", "late_submission_penalty", "score", "max_score"),
@@ -24,38 +24,36 @@ Row = Mapping[str, Answer | int]
 def as_csv(book: Gradebook) -> str:
     """One row per student; an empty cell where nothing was handed in.
 
-    Points per notebook and in total, 1 or 0 per question, TEXTS, and the guesses. Equal sheets are
-    the numbers of the groups.
+    Points per notebook and in total, 1 or 0 per question, TEXTS, and the guesses.
     """
     heads = [
         "student",
         *(f"{notebook} points" for notebook in book.notebooks),
         *("total", "of"),
-        *(f"{total.notebook} {total.question}" for total in book.totals),
+        *(f"{total.notebook} {total.exercise.name}" for total in book.totals),
         *TEXTS,
         *map(" ".join, book.guesses),
     ]
     most = len(book.totals)
-    return _written(heads, [{"of": most, **_row(student, book)} for student in book.students])
+    return _written(heads, [{"of": most, **_row(student)} for student in book.students])
 
 
-def _row(student: Student, book: Gradebook) -> Row:
+def _row(student: Student) -> Row:
     """The cells of a student by heading."""
-    groups = [str(n) for n, group in enumerate(book.equal, 1) if student.name in group.students]
-    texts = (
-        ", ".join(student.files),
-        " ".join(student.problems),
-        " ".join(student.remarks),
-        ", ".join(groups),
-        student.comments,
-    )
-    row = {"student": student.name, **dict(zip(TEXTS, texts, strict=True))}
-    cells: dict[str, Answer | int] = {"total": student.points} if student.sheets else {}
+    cells: dict[str, Answer | int] = {
+        "student": student.name,
+        "files": ", ".join(student.files),
+        "problems": " ".join(student.problems),
+        "remarks": " ".join(student.remarks),
+        "comments": student.comments,
+    }
+    if student.sheets:
+        cells["total"] = student.points
     for notebook, sheet in student.sheets.items():
         marks = {grade.exercise.name: int(grade.verdict == RIGHT) for grade in sheet.grades}
         by_name = {"points": sheet.points, **marks, **sheet.guesses}
         cells |= {f"{notebook} {name}": value for name, value in by_name.items()}
-    return {**row, **cells}
+    return cells
 
 
 def as_nbgrader(book: Gradebook) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from labs.grading.grade_sheet import Sheet
 from labs.grading.submissions import Submission
 from labs.read.display.format import printable
+from labs.read.exercises.exercise import Exercise
 from labs.read.exercises.graded_answer import MISSING, RIGHT
 from labs.read.exercises.graded_answer import Graded as Judged
 
@@ -40,56 +41,46 @@ class Student:
         )
 
 
+def _totals(notebook: str, grades: Sequence[Judged]) -> Totals:
+    verdicts = Counter(grade.verdict for grade in grades)
+    wrong = (_reason(grade) for grade in grades if grade.verdict not in (RIGHT, MISSING))
+    answered = len(grades) - verdicts[MISSING]
+    exercise = grades[0].exercise
+    return Totals(notebook, exercise, len(grades), answered, verdicts[RIGHT], Counter(wrong))
+
+
 def _reason(grade: Judged) -> str:
     if grade.verdict == MISSING:
         return "no answer."
     return grade.hint.removeprefix(f"{grade.exercise.name}: ")
 
 
-@dataclass
-class Totals:
-    """How a class answered one question: `wrong` counts the hints of wrong answers."""
-
-    notebook: str
-    question: str
-    asks: str
-    right: int = 0
-    answered: int = 0
-    handed_in: int = 0
-    wrong: Counter[str] = field(default_factory=Counter)
-
-
 @dataclass(frozen=True)
-class EqualSheets:
-    """Students with identical guesses and answers, some of them not right."""
+class Totals:
+    """How a class answered one question, in the sheets that count: `wrong` counts the hints."""
 
     notebook: str
-    students: tuple[str, ...]
+    exercise: Exercise
+    handed_in: int
+    answered: int
+    right: int
+    wrong: Counter[str]
 
 
 @dataclass(frozen=True)
 class Gradebook:
-    """The students of a class by name, the groups with equal sheets, and the total per question."""
+    """The students of a class by name."""
 
     students: tuple[Student, ...]
-    equal: tuple[EqualSheets, ...] = ()
 
     @property
     def totals(self) -> list[Totals]:
         """One entry per question, in the order of the notebooks."""
-        by_question: dict[tuple[str, str], Totals] = {}
-        for notebook in self.notebooks:
-            for sheet in self.sheets(notebook):
-                for grade in sheet.grades:
-                    name = grade.exercise.name
-                    new = Totals(notebook, name, grade.exercise.asks)
-                    mine = by_question.setdefault((notebook, name), new)
-                    mine.handed_in += 1
-                    mine.answered += grade.verdict != MISSING
-                    mine.right += grade.verdict == RIGHT
-                    if grade.verdict not in (RIGHT, MISSING):
-                        mine.wrong[_reason(grade)] += 1
-        return list(by_question.values())
+        return [
+            _totals(notebook, grades)
+            for notebook in self.notebooks
+            for grades in zip(*(sheet.grades for sheet in self.sheets(notebook)), strict=True)
+        ]
 
     @property
     def guesses(self) -> dict[tuple[str, str], list[float]]:
@@ -120,7 +111,6 @@ def gradebook(graded: Iterable[Graded]) -> Gradebook:
     """The grades of a class. Of several copies of a notebook the one with the most points counts,
     and of equal ones the first."""
     students: dict[str, Student] = {}
-    telling: dict[tuple[str, str], set[str]] = {}
     for submission, sheet in graded:
         mine = students.setdefault(submission.student, Student(submission.student))
         mine.files.append(printable(submission.path.name))
@@ -129,15 +119,7 @@ def gradebook(graded: Iterable[Graded]) -> Gradebook:
         elif sheet.grades:
             mine.remarks += _remarks(submission, sheet)
             _count(mine, sheet)
-            if sheet.is_telling:
-                telling.setdefault((sheet.notebook, sheet.content), set()).add(mine.name)
-    equal = sorted(
-        (notebook, sorted(names)) for (notebook, _), names in telling.items() if len(names) > 1
-    )
-    return Gradebook(
-        tuple(students[name] for name in sorted(students)),
-        tuple(EqualSheets(notebook, tuple(names)) for notebook, names in equal),
-    )
+    return Gradebook(tuple(students[name] for name in sorted(students)))
 
 
 def _remarks(submission: Submission, sheet: Sheet) -> Iterator[str]:

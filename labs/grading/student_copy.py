@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 import re
-import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +26,6 @@ LINK = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 LITERAL = re.compile(r"-?\d[\d_]*(?:\.\d+)?(?:e-?\d+)?|True|False")
 LINK_PRESET = "LINK"
 OF_LINK = ("RATE_MBIT", "DELAY_MS")
-ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-"""The same copies are the same bytes."""
 WRITTEN, UPDATED, UNCHANGED, KEPT = "written", "updated", "unchanged", "kept"
 
 
@@ -78,17 +74,6 @@ def _written(new: Mapping[str, Any], notebook: Path, into: Path, dry_run: bool) 
         into.mkdir(parents=True, exist_ok=True)
         write_whole(target, _as_ipynb(new).encode())
     return Copied(target, outcome)
-
-
-def zipped(copies: Iterable[Path], into: Path) -> bytes:
-    """An archive of copies under their names below `into`."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in copies:
-            about = zipfile.ZipInfo(path.relative_to(into).as_posix(), ZIP_TIME)
-            about.external_attr = 0o644 << 16
-            archive.writestr(about, path.read_bytes(), zipfile.ZIP_DEFLATED)
-    return out.getvalue()
 
 
 def read_presets(
