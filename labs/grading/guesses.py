@@ -11,8 +11,8 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from labs.catalog import LABS, find
+from labs.grading.grade_sheet import RunEvidence
 from labs.grading.gradebook import Gradebook
-from labs.grading.run_evidence import RunEvidence
 from labs.read.display.format import heading
 from labs.read.exercises.exercise import Guess, of_lab
 from labs.read.figures.style import (

@@ -8,7 +8,7 @@ import pytest
 
 from labs.catalog import LABS, find
 from labs.drive.kernel.versions import SERIES
-from labs.grading.run_evidence import RunEvidence
+from labs.grading.grade_sheet import RunEvidence
 from labs.read.exercises.exercise import Evidence, of_lab
 from labs.read.exercises.graded_answer import RIGHT, WRONG, grade
 from labs.read.theory.queueing import capacity_per_s, closed_loop_us, evenly_spaced_us

@@ -13,8 +13,7 @@ import pytest
 from labs.cli.__main__ import main
 from labs.errors import BadInput, Missing
 from labs.grading.grade_sheet import grade_submission
-from labs.grading.grade_tables import as_csv
-from labs.grading.gradebook import Gradebook, gradebook
+from labs.grading.gradebook import Gradebook, as_csv, gradebook
 from labs.grading.guesses import Guesses, guesses_of
 from labs.grading.student_copy import copy_for_students
 from labs.grading.submissions import submissions

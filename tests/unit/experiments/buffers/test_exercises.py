@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labs.catalog import find
-from labs.grading.run_evidence import RunEvidence
+from labs.grading.grade_sheet import RunEvidence
 from labs.read.exercises.exercise import Evidence, of_lab
 
 BY_NAME = {exercise.name: exercise for exercise in of_lab(find("buffers"))[0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from labs.catalog import find
-from labs.grading.run_evidence import RunEvidence
+from labs.grading.grade_sheet import RunEvidence
 from labs.read.exercises.exercise import of_lab
 from labs.read.exercises.graded_answer import grade
 
