@@ -12,7 +12,7 @@ import labs
 from labs.catalog import find
 from labs.drive.record.seal import verify
 from labs.errors import BadInput
-from labs.grading.grade_sheet import grade_file
+from labs.grading.grade_sheet import RunEvidence, grade_file
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG
 from labs.read.runs import recorded
 from tests.run_folders import reseal
