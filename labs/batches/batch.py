@@ -15,7 +15,7 @@ therefore resumes where it stopped when it is started again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,11 +30,9 @@ from labs.drive.record.disk import write_whole
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import LabError, Missing
 from labs.launch import locks, slots
-from labs.launch.engine import Engine, Lost
 from labs.launch.launch import perform, prepare, run
-from labs.launch.make import Opened
 from labs.launch.plan import Planned
-from labs.launch.progress import FAILED, has_failed, is_last
+from labs.launch.wanted import ENDS, Event, Failed, Lost, Opened, Tell, Wanted
 from labs.read.batch_index import INDEX
 from labs.read.lab import Lab
 from labs.read.notebook_file import NotebookFile, read_notebook
@@ -48,18 +46,6 @@ KEPT_LINES = 200
 
 
 @dataclass(frozen=True)
-class Options:
-    """How a batch is performed: with `jobs` concurrent runs (default: one per CPU); `fresh` repeats
-    existing runs; `fail_fast` ends it at the first failure. `engine` performs the runs, or else
-    this machine."""
-
-    jobs: int | None = None
-    fresh: bool = False
-    fail_fast: bool = False
-    engine: Engine | None = None
-
-
-@dataclass(frozen=True)
 class Outcome:
     """The outcome of a batch: the number of rows by status and by the code of a note, why runs
     failed by name and notebooks by point, the number of executed notebooks, and the number of
@@ -68,7 +54,7 @@ class Outcome:
     folder: Path
     rows: Mapping[str, int]
     notes: Mapping[str, int]
-    failed_runs: Mapping[str, str]
+    failed_runs: Mapping[str, LabError]
     impossible: Mapping[str, int]
     failed_notebooks: Mapping[int, LabError] = field(default_factory=dict)
     notebooks: int = 0
@@ -96,13 +82,13 @@ def owned(folder: Path) -> Iterator[None]:
 
 
 def perform_batch(
-    plan: PlanFile, prospect: Prospect, folder: Path, options: Options, progress: Progress
+    plan: PlanFile, prospect: Prospect, folder: Path, wanted: Wanted, progress: Progress
 ) -> Outcome:
     """Perform the missing runs and notebooks of a batch whose folder is `owned`; of a shard, only
     its runs.
 
-    Failures are counted and the rest continues, unless `options.fail_fast`. If no point can be
-    planned, the first error is raised.
+    Failures are counted and the rest continues, if `wanted.keep_going`. If no point can be planned,
+    the first error is raised.
     """
     if not any(point.runs for point in prospect.points):
         raise next(it.planned for it in prospect.points if isinstance(it.planned, LabError))
@@ -111,23 +97,16 @@ def perform_batch(
     prepare(prospect.runs)
     with index_of(prospect, folder) as index:
         watch = _Watch(folder, index, progress)
-        if prospect.testbed == "virtual":
-            perform(
-                prospect.distinct,
-                Opened(prospect.runs, keep=False),
-                fresh=options.fresh,
-                jobs=options.jobs,
-                tell=watch.of(prospect.distinct),
-                engine=options.engine,
-                keep_going=not options.fail_fast,
-            )
+        if prospect.where.virtual_time:
+            runs, opened = prospect.distinct, Opened(prospect.runs, keep=False)
+            perform(runs, opened, replace(wanted, tell=watch.of(runs)))
         else:
             for point in prospect.points:
-                _perform_in_real_time(prospect.lab, point, watch, options)
+                _perform_in_real_time(prospect.lab, point, watch, wanted)
     outcome = Outcome(folder, index.counts, index.notes, watch.failed, prospect.impossible)
     if notebook is None or prospect.shard is not None:
         return outcome
-    return _with_notebooks(outcome, prospect, notebook, options, progress)
+    return _with_notebooks(outcome, prospect, notebook, wanted, progress)
 
 
 class _Watch:
@@ -137,28 +116,28 @@ class _Watch:
     def __init__(self, folder: Path, index: IndexWriter, progress: Progress) -> None:
         self._folder, self._index, self._progress = folder, index, progress
         self._lines: dict[str, list[str]] = defaultdict(list)
-        self.failed: dict[str, str] = {}
+        self.failed: dict[str, LabError] = {}
 
-    def of(self, runs: Sequence[Planned]) -> Callable[[str, str], None]:
-        """Receives the lines about these runs, by their titles."""
+    def of(self, runs: Sequence[Planned]) -> Tell:
+        """Receives the events of these runs, by their titles."""
         by_title = {run.title: run for run in runs}
 
-        def tell(title: str, line: str) -> None:
-            self._progress.run(title, line)
-            self._lines[title] = [*self._lines[title][-KEPT_LINES:], line]
-            if has_failed(line):
-                self.fail(by_title[title], line.removeprefix(f"{FAILED}: "))
-            elif is_last(line):
+        def tell(title: str, event: Event) -> None:
+            self._progress.run(title, event)
+            self._lines[title] = [*self._lines[title][-KEPT_LINES:], str(event)]
+            if isinstance(event, Failed):
+                self.fail(by_title[title], event.error)
+            elif isinstance(event, ENDS):
                 self._index.look(by_title[title].key)
                 self._end(by_title[title]).unlink(missing_ok=True)
 
         return tell
 
-    def fail(self, run: Planned, error: str) -> None:
+    def fail(self, run: Planned, error: LabError) -> None:
         """Record why a run failed, and write its log."""
         self.failed[run.name] = error
-        self._index.failed(run.key, error)
-        lines = [run.title, *self._lines.get(run.title, []), error, ""]
+        self._index.failed(run.key, str(error))
+        lines = [run.title, *self._lines.get(run.title, []), str(error), ""]
         write_whole(self._end(run), "\n".join(lines).encode("utf-8", "replace"))
 
     def _end(self, run: Planned) -> Path:
@@ -168,19 +147,18 @@ class _Watch:
         return self._folder / FAILURES / f"{run.name}.log"
 
 
-def _perform_in_real_time(lab: Lab, point: PlannedPoint, watch: _Watch, options: Options) -> None:
+def _perform_in_real_time(lab: Lab, point: PlannedPoint, watch: _Watch, wanted: Wanted) -> None:
     """Perform the runs of a point alone, because concurrent runs would disturb one another;
     conditions are repeated."""
     runs = _repetitions(point)
     before = len(watch.failed)
     try:
         if runs:
-            tell = watch.of(runs)
-            run(lab, point.parameters, fresh=options.fresh, progress=tell, engine=options.engine)
+            run(lab, point.parameters, replace(wanted, keep_going=False, tell=watch.of(runs)))
     except LabError as error:
         if len(watch.failed) == before:  # none of the runs was begun
-            watch.fail(runs[0], str(error))
-        if options.fail_fast or isinstance(error, Lost):
+            watch.fail(runs[0], error)
+        if not wanted.keep_going or isinstance(error, Lost):
             raise
 
 
@@ -206,7 +184,7 @@ def index_of(prospect: Prospect, folder: Path) -> IndexWriter:
 def _rows_of(prospect: Prospect, point: PlannedPoint) -> Iterator[PlannedRow]:
     """The rows of a point. Those of a point that cannot be planned have the requested conditions,
     without keys."""
-    number, p, virtual = point.number, point.parameters, prospect.testbed == "virtual"
+    number, p, virtual = point.number, point.parameters, prospect.where.virtual_time
     if isinstance(point.planned, LabError):
         for condition in prospect.lab.conditions(p):
             yield PlannedRow(number, p, condition.name, "", prospect.runs, condition.group)
@@ -224,11 +202,7 @@ def _rows_of(prospect: Prospect, point: PlannedPoint) -> Iterator[PlannedRow]:
 
 
 def _with_notebooks(
-    outcome: Outcome,
-    prospect: Prospect,
-    notebook: NotebookFile,
-    options: Options,
-    progress: Progress,
+    outcome: Outcome, prospect: Prospect, notebook: NotebookFile, wanted: Wanted, progress: Progress
 ) -> Outcome:
     """Execute the notebooks of the points whose runs exist, unless they were executed before."""
     # Loads papermill and nbformat, which takes longer than all other imports of a batch of a lab.
@@ -246,16 +220,16 @@ def _with_notebooks(
     executed = notebooks.arrange(
         outcome.folder, {number: identity for number, (_, identity) in every.items()}
     )
-    wanted = {
-        number: point for number, point in every.items() if options.fresh or number not in executed
+    missing = {
+        number: point for number, point in every.items() if wanted.fresh or number not in executed
     }
-    progress.notebooks(len(wanted))
+    progress.notebooks(len(missing))
     stopped = notebooks.execute_all(
         notebook,
-        wanted,
+        missing,
         outcome.folder,
-        jobs=slots.side_by_side(options.jobs, len(wanted)),
+        jobs=slots.side_by_side(wanted.jobs, len(missing)),
         tell=progress.notebook,
-        fail_fast=options.fail_fast,
+        fail_fast=not wanted.keep_going,
     )
-    return replace(outcome, notebooks=len(wanted) - len(stopped), failed_notebooks=stopped)
+    return replace(outcome, notebooks=len(missing) - len(stopped), failed_notebooks=stopped)

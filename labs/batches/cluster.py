@@ -28,13 +28,26 @@ from typing import Any
 from labs.batches.keep import keep, received
 from labs.catalog import find
 from labs.drive.record.seal import key
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import BRANCHES, BadInput, Damaged, LabError, Missing, RunFailed
 from labs.launch import audit
 from labs.launch.code_digest import Code
-from labs.launch.engine import Cancelled, Job, Lost, Say
 from labs.launch.launch import check_limits, check_system
-from labs.launch.make import Opened, make_once
+from labs.launch.make import make_once
 from labs.launch.plan import Planned, Planner, code_of
+from labs.launch.wanted import (
+    AUTO,
+    Cancelled,
+    Job,
+    Line,
+    Lost,
+    Notice,
+    Opened,
+    Outcome,
+    Say,
+    Waiting,
+    Wanted,
+)
 from labs.read.display.format import few
 from labs.read.runs.archive import pack
 from labs.read.runs.compare import changes
@@ -72,12 +85,12 @@ _real_time = threading.Lock()
 def _station(batch: str, lab: str, testbed: str) -> tuple[Planner, Code]:
     """The planner of a batch on this worker, and the code of its runs."""
     check_system()
-    return Planner(find(lab), testbed), code_of(find(lab), testbed)
+    return Planner(find(lab), TESTBEDS[testbed]), code_of(find(lab), testbed)
 
 
-def perform(batch: str, lab: str, inputs: Mapping[str, Any]) -> bytes | Refusal:
+def perform(batch: str, lab: str, inputs: Mapping[str, Any], boot: str) -> bytes | Refusal:
     """Perform a run on this worker, and return it packed; the client submits this function. `lab`
-    is a name, or the path of a file."""
+    is a name, or the path of a file. With `boot` auto, the worker's environment says the mode."""
     try:
         try:
             planner, driving = _station(batch, lab, inputs["testbed"])
@@ -91,12 +104,13 @@ def perform(batch: str, lab: str, inputs: Mapping[str, Any]) -> bytes | Refusal:
         if planned.kernel:
             check_limits(planned.inputs["memory_mib"])
         with nullcontext() if planned.kernel else _real_time:
-            return _packed(batch, planned, driving)
+            wanted = Wanted() if boot == AUTO else Wanted(boot=boot)
+            return _packed(batch, planned, driving, wanted)
     except (Exception, KeyboardInterrupt) as error:  # the latter would end the worker
         return type(error).__name__, str(error)
 
 
-def _packed(batch: str, planned: Planned, driving: Code) -> bytes:
+def _packed(batch: str, planned: Planned, driving: Code, wanted: Wanted) -> bytes:
     """A run, performed in a temporary folder; it ends at its next line if nobody wants it now."""
     worker = get_worker()
     task = worker.state.tasks[worker.get_current_task()]
@@ -104,21 +118,22 @@ def _packed(batch: str, planned: Planned, driving: Code) -> bytes:
     def ended() -> bool:
         return bool(task.state != "executing")
 
-    def say(line: str) -> None:
+    def say(notice: Notice) -> None:
         if ended():
             raise KeyboardInterrupt
-        worker.log_event(batch, {"run": planned.key, "line": line})
+        waits = isinstance(notice, Waiting)
+        worker.log_event(batch, {"run": planned.key, "waits": waits, "text": notice.text})
 
     audited = None if planned.kernel else audit.here()
     with tempfile.TemporaryDirectory(prefix="labs-", dir=worker.local_directory) as folder:
         opened, packed = Opened(Path(folder)), Path(folder, "run.tar.gz")
-        make_once(planned, driving, opened, False, ended, say, audited)
+        make_once(Job(planned, driving, opened, wanted, audited), say, ended)
         pack(Path(folder, planned.name), packed, with_host=True, gzip_level=1)
         return packed.read_bytes()
 
 
 class DaskEngine:
-    """Performs runs on the workers of a scheduler (an `Engine` of `labs.launch.engine`).
+    """Performs runs on the workers of a scheduler (an `Engine` of `labs.launch.wanted`).
 
     Each thread of a worker performs one run at a time. `dashboard` lists the workers.
     """
@@ -163,16 +178,16 @@ class DaskEngine:
             self._waiting = True
             self._tell(f"waiting for workers that can perform these runs at {self.address}")
 
-    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> str:
+    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> Outcome:
         """Perform a run on one worker after the other until one returns it; verify and keep it."""
-        planned, title = job.planned, f"{job.planned.lab.name} {job.planned.title}"
+        planned, title = job.planned, f"{job.planned.lab} {job.planned.title}"
         dead: list[str] = []
         lacking: dict[str, str] = {}
         self._say[planned.key] = say
         try:
             while len(dead) <= DEATHS:
                 with self._place(lacking, cancelled) as worker:
-                    returned = self._returned(planned, worker, cancelled)
+                    returned = self._returned(job, worker, cancelled)
                 match returned:
                     case bytes():
                         self._fit = True
@@ -222,14 +237,14 @@ class DaskEngine:
         count, worker = max(free, default=(0, ""))
         return worker if count > 0 else ""
 
-    def _returned(self, planned: Planned, worker: str, cancelled: Cancelled) -> object:
+    def _returned(self, job: Job, worker: str, cancelled: Cancelled) -> object:
         """What a worker returns for a run; a Refusal if dask cannot perform it there."""
-        source = planned.lab.source
-        lab = str(source.resolve()) if source else planned.lab.name
+        planned = job.planned
+        lab = str(planned.source.resolve()) if planned.source else planned.lab
         there = {"workers": [worker], "pure": False}
         # By name, because dask ends a worker that cannot unpickle what it receives.
         module = self._client.submit(import_module, __name__, **there)
-        call = methodcaller("perform", self._name, lab, planned.inputs)
+        call = methodcaller("perform", self._name, lab, planned.inputs, job.wanted.boot)
         future = self._client.submit(call, module, **there)
         loop = self._client.loop.asyncio_loop
         arriving = asyncio.run_coroutine_threadsafe(future._result(), loop)
@@ -244,6 +259,10 @@ class DaskEngine:
             raise self._lost() from None
         except WITHOUT_THIS_VERSION as error:
             return UNFIT, f"it does not have this version of the lab ({first_line(error)})"
+        except OSError:  # the connection to the worker, or to the scheduler: `check` tells
+            with self._changed:
+                self._threads = {it: many for it, many in self._threads.items() if it != worker}
+            return DIED, worker
         except Exception as error:
             return type(error).__name__, next(iter(str(error).splitlines()), "")
         finally:
@@ -252,7 +271,9 @@ class DaskEngine:
 
     def _on_line(self, event: tuple[float, Mapping[str, Any]]) -> None:
         """Pass on a line about a run, in the thread of dask's client."""
-        self._say.get(event[1]["run"], str)(event[1]["line"])
+        told = event[1]
+        notice = Waiting(told["text"]) if told["waits"] else Line(told["text"])
+        self._say.get(told["run"], str)(notice)
 
     def _lost(self) -> Lost:
         return Lost(
@@ -261,12 +282,17 @@ class DaskEngine:
         )
 
 
-def _kept(job: Job, title: str, returned: bytes, say: Say) -> str:
+def _kept(job: Job, title: str, returned: bytes, say: Say) -> Outcome:
     """Verify and keep what a worker returned; Damaged for anything but the planned run."""
     with received(returned, job.opened.folder) as run:
         if run.key != job.planned.key:
             raise Damaged(f"{title}: a worker returned the run {run.name}. Run again")
-        return keep(run, job.opened, title=job.planned.title, say=say, fresh=job.fresh)
+        return keep(
+            *(run, job.opened),
+            title=job.planned.title,
+            tell=lambda what: say(Waiting(what)),
+            fresh=job.wanted.fresh,
+        )
 
 
 def first_line(error: Exception) -> str:

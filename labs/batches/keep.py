@@ -12,8 +12,8 @@ from labs.drive.record.run_folder import Staging, run_name
 from labs.drive.record.seal import HOST, NOT_SEALED, compute
 from labs.drive.record.stored_files import read_json
 from labs.errors import Damaged
-from labs.launch.make import Opened, alone
-from labs.launch.progress import EXISTS, MADE
+from labs.launch.make import alone
+from labs.launch.wanted import Exists, Opened, Outcome, Performed
 from labs.read.runs import raw_files
 from labs.read.runs.archive import run_folders, unpack
 from labs.read.runs.run import Run, open_run
@@ -42,17 +42,18 @@ def received(packed: bytes, runs: Path) -> Iterator[Run]:
 
 
 def keep(
-    run: Run, opened: Opened, *, title: str, say: Callable[[str], None], fresh: bool = False
-) -> str:
-    """Copy a verified run into a folder of runs, named by its key; MADE or EXISTS.
+    run: Run, opened: Opened, *, title: str, tell: Callable[[str], None], fresh: bool = False
+) -> Outcome:
+    """Copy a verified run into a folder of runs, named by its key. `tell` receives what this
+    waits for.
 
     An existing complete run is replaced only if `fresh`. Damaged if the run changes while it is
     copied.
     """
     name = run_name(run.lab, run.condition, run.key)
-    with alone(name, title, opened.folder, lambda: False, say):
+    with alone(name, title, opened.folder, lambda: False, tell):
         if not fresh and opened.complete(name):
-            return EXISTS
+            return Exists()
         with Staging(opened.folder, name) as staging:
             shutil.copytree(
                 run.path,
@@ -64,7 +65,7 @@ def keep(
             if compute(staging.folder).digest != run.digest:
                 raise Damaged(f"{run.path} was changed while it was copied. Run again")
             staging.seal(_host(run))
-    return MADE
+    return Performed()
 
 
 def _host(run: Run) -> dict[str, object]:

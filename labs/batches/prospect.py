@@ -14,6 +14,7 @@ from pathlib import Path
 
 from labs.batches.plan_file import PlanFile
 from labs.drive.parameters.declare import LabParameters, Scalar, plain
+from labs.drive.testbeds import TESTBEDS, Kind
 from labs.errors import BadInput, LabError
 from labs.launch.launch import distinct_runs, plan_points
 from labs.launch.plan import Planned
@@ -22,7 +23,7 @@ from labs.read.runs.costs import Estimate, kind_of, median_of, samples_of
 
 MOST_ROWS = 200_000
 """Rows of an index, which has to be read again."""
-PERFORMED = frozenset({"virtual", "namespaces", "vagrant"})
+PERFORMED = frozenset(kind.name for kind in TESTBEDS.values() if kind.performs)
 RUNS = "RUNS"
 SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 Shard = tuple[int, int]
@@ -64,8 +65,9 @@ class Prospect:
     shard: Shard | None = None
 
     @property
-    def testbed(self) -> str:
-        return self.points[0].parameters.testbed
+    def where(self) -> Kind:
+        """The testbed, which is that of all points."""
+        return self.points[0].parameters.where
 
     @cached_property
     def distinct(self) -> Sequence[Planned]:
@@ -153,7 +155,8 @@ def prospect_of(plan: PlanFile, runs: Path, shard: Shard | None = None) -> Prosp
             f"Allowed in a batch: one of {', '.join(sorted(PERFORMED))}"
         )
     names = [describe_point(point.values, varied) for point in points]
-    planned = plan_points(lab, parameters, names if testbeds == {"virtual"} else ())
+    virtual = parameters[0].where.virtual_time
+    planned = plan_points(lab, parameters, names if virtual else ())
     for point, outcome in zip(points, planned, strict=True):
         if isinstance(outcome, BadInput):  # Missing affects only its point
             raise plan.refusal(point, outcome)

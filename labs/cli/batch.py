@@ -23,6 +23,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from labs.batches.batch import Outcome
     from labs.batches.plan_file import PlanFile
     from labs.batches.prospect import Prospect
-    from labs.launch.engine import Engine
+    from labs.launch.wanted import Engine, Wanted
 
 BATCHES = Path("batches")
 SHOWN = 5
@@ -74,7 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Perform the batch and print its outcome. Raises LabError."""
-    run_flags.take(args)
+    wanted = run_flags.wanted(args, keep_going=not args.fail_fast)
     from labs.batches.batch import RUNS
     from labs.batches.plan_file import read_plan
     from labs.batches.prospect import prospect_of
@@ -88,7 +89,7 @@ def main(args: argparse.Namespace) -> int:
         report = _prospect_as_json(args, plan, prospect, folder)
         print(json.dumps(report) if args.json else _describe_prospect(report))
         return 0
-    outcome = _perform(args, plan, prospect, folder)
+    outcome = _perform(args, wanted, plan, prospect, folder)
     report = _as_json(outcome)
     print(json.dumps(report) if args.json else _describe(report))
     return _verdict(outcome)
@@ -108,21 +109,22 @@ def _shard(args: argparse.Namespace) -> tuple[int, int] | None:
 
 def _check_testbed(args: argparse.Namespace, prospect: Prospect) -> None:
     """Refuse flags that would have no effect, or another one than requested."""
-    testbed = prospect.testbed
+    where = prospect.where
+    testbed = where.name
     cluster = args.scheduler is not None or args.cluster is not None
-    if prospect.shard is not None and testbed != "virtual":
+    if prospect.shard is not None and not where.virtual_time:
         raise BadInput(
             f"runs on {testbed} cannot be divided into shards, because their repetitions depend on "
             "one another. Write a plan per machine"
         )
     if args.testbed and not cluster:
         raise BadInput("--testbed is for a cluster. Add --scheduler or --cluster, or omit it")
-    if cluster and testbed == "vagrant":
+    if cluster and where.machines:
         raise BadInput(
-            "the testbed vagrant cannot be used on a cluster. Use the testbed virtual, or omit "
+            f"the testbed {testbed} cannot be used on a cluster. Use the testbed virtual, or omit "
             "--scheduler and --cluster"
         )
-    if cluster and args.testbed != (None if testbed == "virtual" else testbed):
+    if cluster and args.testbed != (None if where.virtual_time else testbed):
         raise BadInput(
             f"the testbed of the plan is {testbed}. On a cluster, real-time runs must be requested "
             f"with --testbed {testbed}, and others without --testbed"
@@ -133,16 +135,17 @@ def _suffix(index: int, count: int) -> str:
     return f"-shard-{index}-of-{count}"
 
 
-def _perform(args: argparse.Namespace, plan: PlanFile, prospect: Prospect, folder: Path) -> Outcome:
-    from labs.batches.batch import Options, owned, perform_batch
+def _perform(
+    args: argparse.Namespace, wanted: Wanted, plan: PlanFile, prospect: Prospect, folder: Path
+) -> Outcome:
+    from labs.batches.batch import owned, perform_batch
     from labs.batches.progress import Progress
     from labs.launch.plan import least_repetitions
 
     progress = Progress(len(prospect.distinct) * least_repetitions(prospect.points[0].parameters))
     try:
         with owned(folder), _engine(args) as engine:
-            options = Options(args.jobs, args.fresh, args.fail_fast, engine)
-            return perform_batch(plan, prospect, folder, options, progress)
+            return perform_batch(plan, prospect, folder, replace(wanted, engine=engine), progress)
     finally:
         progress.close()
 
@@ -241,7 +244,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
         "rows": dict(outcome.rows),
         "notes": dict(outcome.notes),
         "notebooks": outcome.notebooks,
-        "failed_runs": dict(outcome.failed_runs),
+        "failed_runs": {name: str(error) for name, error in outcome.failed_runs.items()},
         "failed_notebooks": {
             number: str(error) for number, error in outcome.failed_notebooks.items()
         },

@@ -30,8 +30,8 @@ from typing import Any
 
 from labs.drive.kernel.kit import in_use
 from labs.drive.kernel.versions import SERIES, age, read_kernel_spec
-from labs.drive.record.disk import cache, clear_folders, owned_folder
-from labs.drive.record.private_cache import private_folder
+from labs.drive.record.cache import cache, private_folder
+from labs.drive.record.disk import clear_folders, owned_folder
 from labs.drive.record.removal import is_own_folder
 from labs.errors import BadInput, Damaged, Missing
 

@@ -19,6 +19,7 @@ from labs.drive.record.stored_files import (
     read_bytes,
     read_json,
 )
+from labs.drive.testbeds import TESTBEDS, Kind
 from labs.errors import BadInput, Damaged
 from labs.guest.condition import Condition, from_json, read_settings
 from labs.guest.outcome import Buffer, Command
@@ -88,7 +89,7 @@ class Run:
     @property
     def is_virtual(self) -> bool:
         """Whether it was performed in virtual time, so that it repeats to the byte."""
-        return self.testbed == "virtual" and self.inputs["kernel"] is not None
+        return self.where.virtual_time and self.inputs["kernel"] is not None
 
     @property
     def key(self) -> str:
@@ -111,6 +112,11 @@ class Run:
     @property
     def testbed(self) -> str:
         return str(self.record["inputs"]["testbed"])
+
+    @property
+    def where(self) -> Kind:
+        """The testbed as a value."""
+        return TESTBEDS[self.testbed]
 
     @cached_property
     def condition_asked(self) -> Condition:

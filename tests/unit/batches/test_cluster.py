@@ -18,10 +18,9 @@ from labs.batches.cluster import connect
 from labs.catalog import find
 from labs.errors import BadInput, Damaged, LabError, Missing, RunFailed
 from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.launch.engine import Lost
 from labs.launch.launch import perform
-from labs.launch.make import Opened
 from labs.launch.plan import Planned, plan
+from labs.launch.wanted import Lost, Opened, Wanted
 from labs.read.runs.archive import pack
 from tests.run_folders import make_run
 
@@ -99,7 +98,7 @@ class Workers(Worker):
 
 def performed(worker: Worker, planned: tuple[Planned, ...], runs: Path) -> dict[str, LabError]:
     engine = cluster.DaskEngine(worker, tell=lambda line: None)
-    return perform(planned, Opened(runs), tell=lambda *_: None, engine=engine, keep_going=True)
+    return perform(planned, Opened(runs), Wanted(engine=engine, keep_going=True))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_a_worker_that_lacks_what_a_run_needs_is_not_left_out(
     told: list[str] = []
     engine = cluster.DaskEngine(Workers(), tell=told.append)
     runs = Opened(tmp_path)
-    failed = perform(planned, runs, tell=lambda *_: None, engine=engine, keep_going=True)
+    failed = perform(planned, runs, Wanted(engine=engine, keep_going=True))
     (error,) = failed.values()
     assert type(error) is RunFailed and (told, engine._left_out, engine._say) == ([], {}, {})
 

@@ -13,7 +13,7 @@ import pytest
 
 from labs.drive.kernel import store
 from labs.drive.kernel.store import WORK, keep, work_folder
-from labs.drive.record.disk import LOCK
+from labs.drive.record.lock import LOCK
 from labs.drive.record.removal import Made
 from labs.errors import BadInput, Damaged, LabError, Missing
 
@@ -215,7 +215,7 @@ def test_work_folder_clears_those_of_killed_builds_alone(own: Path) -> None:
     killed = own / f"{WORK}0123456789ab"
     (killed / "tree").mkdir(parents=True)
     made = Made.of(killed)
-    (killed / LOCK).write_text(f"folder {made.device}:{made.inode}\n")
+    (killed / LOCK).write_text(json.dumps({"folder": made}))
     with work_folder(own, 1) as live:
         assert not killed.exists()
         with work_folder(own, 1) as other:
