@@ -123,7 +123,7 @@ def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
     """The lab and the exercises of a notebook; BadInput for a notebook without exercises."""
     stems: list[str] = []
     for lab in map(find, LABS):
-        every = _exercises(lab)
+        every, _ = of_lab(lab)
         if exercises := tuple(exercise for exercise in every if exercise.notebook == notebook):
             return lab, exercises
         stems += [exercise.notebook for exercise in every]
@@ -132,11 +132,6 @@ def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
         f"{notebook} has no graded exercises{hint} Notebooks with exercises: "
         f"{', '.join(sorted({*stems}))}"
     )
-
-
-def _exercises(lab: Lab) -> tuple[Exercise, ...]:
-    exercises, _ = of_lab(lab)
-    return exercises
 
 
 def _judged(

@@ -12,9 +12,9 @@ import pytest
 
 from labs.cli.__main__ import main
 from labs.errors import BadInput, Missing
+from labs.grading.class_report import Guesses, guesses_of
 from labs.grading.grade_sheet import grade_submission
 from labs.grading.gradebook import Gradebook, as_csv, gradebook
-from labs.grading.guesses import Guesses, guesses_of
 from labs.grading.student_copy import copy_for_students
 from labs.grading.submissions import submissions
 from tests.student_work import class_of
