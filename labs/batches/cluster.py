@@ -25,7 +25,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-from labs.batches.keep import keep, received
+from labs.batches.keep import keep
 from labs.catalog import find
 from labs.drive.record.seal import key
 from labs.drive.testbeds import TESTBEDS
@@ -74,6 +74,7 @@ SHOWN = 3
 UNFIT, DIED = "unfit", "died"
 WITHOUT_THIS_VERSION = (ImportError, SyntaxError, AttributeError, TypeError)
 """What a worker raises that cannot import or call `perform`, which returns its errors."""
+LOST = "the connection to {} was lost. Complete runs are kept. Start the scheduler, and run again"
 Tell = Callable[[str], None]
 Refusal = tuple[str, str]
 """Instead of a run: UNFIT or the name of an error's class, and the reason."""
@@ -162,7 +163,7 @@ class DaskEngine:
                 raise ConnectionError
             threads = dict(client.nthreads())
         except OSError:
-            raise self._lost() from None
+            raise Lost(LOST.format(self.address)) from None
         with self._changed:
             self._threads = threads
             self._changed.notify_all()
@@ -191,7 +192,7 @@ class DaskEngine:
                 match returned:
                     case bytes():
                         self._fit = True
-                        return _kept(job, title, returned, say)
+                        return keep(returned, job, say)
                     case (str(kind), str(reason)) if kind == UNFIT:
                         if self._left_out.setdefault(worker, reason) is reason:  # the first time
                             self._tell(f"worker {worker} is left out: {reason}")
@@ -256,7 +257,7 @@ class DaskEngine:
                     return DIED, worker
             return arriving.result()
         except (asyncio.CancelledError, concurrent.futures.CancelledError):
-            raise self._lost() from None
+            raise Lost(LOST.format(self.address)) from None
         except WITHOUT_THIS_VERSION as error:
             return UNFIT, f"it does not have this version of the lab ({first_line(error)})"
         except OSError:  # the connection to the worker, or to the scheduler: `check` tells
@@ -274,25 +275,6 @@ class DaskEngine:
         told = event[1]
         notice = Waiting(told["text"]) if told["waits"] else Line(told["text"])
         self._say.get(told["run"], str)(notice)
-
-    def _lost(self) -> Lost:
-        return Lost(
-            f"the connection to {self.address} was lost. Complete runs are kept. Run again when "
-            "the scheduler is available"
-        )
-
-
-def _kept(job: Job, title: str, returned: bytes, say: Say) -> Outcome:
-    """Verify and keep what a worker returned; Damaged for anything but the planned run."""
-    with received(returned, job.opened.folder) as run:
-        if run.key != job.planned.key:
-            raise Damaged(f"{title}: a worker returned the run {run.name}. Run again")
-        return keep(
-            *(run, job.opened),
-            title=job.planned.title,
-            tell=lambda what: say(Waiting(what)),
-            fresh=job.wanted.fresh,
-        )
 
 
 def first_line(error: Exception) -> str:

@@ -1,19 +1,19 @@
-"""Runs that were performed elsewhere: verify them, and keep them in a folder of runs."""
+"""Runs that workers performed: verify them, and keep them in a folder of runs."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from labs.drive.record.disk import owned_folder, written_to
-from labs.drive.record.run_folder import Staging, run_name
+from labs.drive.record.run_folder import Staging
 from labs.drive.record.seal import HOST, NOT_SEALED, compute
 from labs.drive.record.stored_files import read_json
 from labs.errors import Damaged
 from labs.launch.make import alone
-from labs.launch.wanted import Exists, Opened, Outcome, Performed
+from labs.launch.wanted import Exists, Job, Outcome, Performed, Say, Waiting
 from labs.read.runs import raw_files
 from labs.read.runs.archive import run_folders, unpack
 from labs.read.runs.run import Run, open_run
@@ -41,20 +41,28 @@ def received(packed: bytes, runs: Path) -> Iterator[Run]:
             yield run
 
 
-def keep(
-    run: Run, opened: Opened, *, title: str, tell: Callable[[str], None], fresh: bool = False
-) -> Outcome:
-    """Copy a verified run into a folder of runs, named by its key. `tell` receives what this
-    waits for.
+def keep(packed: bytes, job: Job, say: Say) -> Outcome:
+    """Verify the packed run of a job, and keep it in the job's folder, named by its key.
 
-    An existing complete run is replaced only if `fresh`. Damaged if the run changes while it is
-    copied.
+    An existing complete run is replaced only if the job wants it fresh. Damaged for any other run
+    than the job's, and if the run changes while it is copied.
     """
-    name = run_name(run.lab, run.condition, run.key)
-    with alone(name, title, opened.folder, lambda: False, tell):
-        if not fresh and opened.complete(name):
+    planned, opened = job.planned, job.opened
+    with (
+        received(packed, opened.folder) as run,
+        alone(
+            *(planned.name, planned.title, opened.folder),
+            cancelled=lambda: False,
+            tell=lambda what: say(Waiting(what)),
+        ),
+    ):
+        if run.key != planned.key:
+            raise Damaged(
+                f"{planned.lab} {planned.title}: a worker returned the run {run.name}. Run again"
+            )
+        if not job.wanted.fresh and opened.complete(planned.name):
             return Exists()
-        with Staging(opened.folder, name) as staging:
+        with Staging(opened.folder, planned.name) as staging:
             shutil.copytree(
                 run.path,
                 staging.folder,
