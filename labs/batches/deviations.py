@@ -10,7 +10,7 @@ import pandas
 from pandas import DataFrame
 
 from labs.drive.parameters.declare import plain
-from labs.read.batch_index_schema import DAMAGED, FAILED, MADE, MISSING, IndexColumn
+from labs.read.batch_index_schema import IndexColumn
 from labs.read.claims.judge import NOT_SETTLED
 from labs.read.display.format import heading, in_three_digits
 
@@ -67,32 +67,9 @@ def meaningful(rows: DataFrame, column: IndexColumn) -> DataFrame:
     return rows
 
 
-def describe_batch(
-    counts: Mapping[str, int],
-    places: Sequence[str],
-    made: DataFrame,
-    headline: IndexColumn | None,
-    deviations: DataFrame,
-) -> str:
-    """The size of the batch, the range of the headline figure, and the accuracy of the predictions.
-
-    `places` are the columns that identify a row of `made`; `deviations` has the largest first.
-    """
-    sentences = [_amount(counts)]
-    if headline is not None:
-        sentences.append(_range(places, made, headline))
-    if len(deviations):
-        sentences.append(_nearness(places, deviations))
-    return " ".join(sentences)
-
-
-def _amount(counts: Mapping[str, int]) -> str:
-    rows = f"{counts['points']} points with {counts['rows']} rows, of which {counts[MADE]} are made"
-    lacking = [f"{counts[name]} {name}" for name in (MISSING, FAILED, DAMAGED) if counts[name]]
-    return f"The batch has {rows}{' (' + ', '.join(lacking) + ')' if lacking else ''}."
-
-
-def _range(places: Sequence[str], made: DataFrame, column: IndexColumn) -> str:
+def describe_range(places: Sequence[str], made: DataFrame, column: IndexColumn) -> str:
+    """The range of a figure, with the places of its ends: `places` are the columns that identify a
+    row."""
     rows = meaningful(made, column)
     if rows.empty:
         return f"No row has a meaningful {column.name}."
@@ -103,7 +80,8 @@ def _range(places: Sequence[str], made: DataFrame, column: IndexColumn) -> str:
     return f"{name} is between {low} ({at_low}) and {high} ({at_high})."
 
 
-def _nearness(places: Sequence[str], deviations: DataFrame) -> str:
+def describe_nearness(places: Sequence[str], deviations: DataFrame) -> str:
+    """How near the figures are to their predictions; `deviations` has the largest first."""
     off = (deviations["ratio"] - 1).abs()
     near = int((off <= NEAR_PCT / 100).sum())
     if (off <= EXACT_PCT / 100).all():

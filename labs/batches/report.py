@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pandas import DataFrame
 
-from labs.batches.deviations import describe_batch, deviations, meaningful
+from labs.batches.deviations import describe_nearness, describe_range, deviations, meaningful
 from labs.batches.moved import Moved, moved
 from labs.drive.parameters.declare import Scalar, parameter, plain, unknown, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
@@ -84,27 +84,20 @@ class Batch(Points):
 
     @property
     def about(self) -> Table:
-        """A description of the batch: its lab, its axes with their values, and its counts."""
-        head, made, counts = self.index.head, self._made, self.counts
-        states = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+        """A description of the batch: its size, its axes with their values, and what made it."""
+        head, made = self.index.head, self._made
         about = {
             "title": head.title,
-            "lab": head.lab,
-            **{
-                f"axis {name}": f"{few(words, SHOWN)} {self.units.get(name, '')}".strip()
-                for name, values in self.axes.items()
-                if (words := list(map(plain, values)))
-            },
+            "results": self.summary(),
             "conditions": ", ".join(dict.fromkeys(self.index.frame[CONDITION])),
-            "size": f"{counts['points']} points, {counts['rows']} rows, {counts['runs']} runs",
-            "rows": states,
-            **{
-                name: ", ".join(dict.fromkeys(made[column].dropna()))
-                for name, column in (("testbed", "run_testbed"), ("kernels", "run_kernel"))
-                if column in made
-            },
             "written by": f"labs {head.labs}",
         }
+        for name, values in self.axes.items():
+            text = few(list(map(plain, values)), SHOWN)
+            about[f"axis {name}"] = f"{text} {self.units.get(name, '')}".strip()
+        for name, column in (("testbed", "run_testbed"), ("kernels", "run_kernel")):
+            if column in made:
+                about[name] = ", ".join(dict.fromkeys(made[column].dropna()))
         return Table({"batch": list(about), "content": list(about.values())})
 
     @cached_property
@@ -170,9 +163,12 @@ class Batch(Points):
     @property
     def words(self) -> Words:
         """The batch in two or three sentences, with figures."""
-        return Words(
-            describe_batch(self.counts, self._places, self._made, self._default, self._deviations)
-        )
+        sentences = [f"This batch has results {self.summary()}."]
+        if self._default is not None:
+            sentences.append(describe_range(self._places, self._made, self._default))
+        if len(self._deviations):
+            sentences.append(describe_nearness(self._places, self._deviations))
+        return Words(" ".join(sentences))
 
     def column(self, name: str | None = None) -> IndexColumn:
         """A numeric column of the results: by its name, or the headline figure.
