@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from labs.drive.record.disk import owned_folder, written_to
 from labs.drive.record.run_folder import Staging
-from labs.drive.record.seal import HOST, NOT_SEALED, compute
+from labs.drive.record.seal import HOST, NOT_SEALED
 from labs.drive.record.stored_files import read_json
 from labs.errors import Damaged
 from labs.launch.make import alone
@@ -45,7 +44,7 @@ def keep(packed: bytes, job: Job, say: Say) -> Outcome:
     """Verify the packed run of a job, and keep it in the job's folder, named by its key.
 
     An existing complete run is replaced only if the job wants it fresh. Damaged for any other run
-    than the job's, and if the run changes while it is copied.
+    than the job's.
     """
     planned, opened = job.planned, job.opened
     with (
@@ -63,15 +62,9 @@ def keep(packed: bytes, job: Job, say: Say) -> Outcome:
         if not job.wanted.fresh and opened.complete(planned.name):
             return Exists()
         with Staging(opened.folder, planned.name) as staging:
-            shutil.copytree(
-                run.path,
-                staging.folder,
-                ignore=shutil.ignore_patterns(*NOT_SEALED),
-                copy_function=shutil.copyfile,
-                dirs_exist_ok=True,
-            )
-            if compute(staging.folder).digest != run.digest:
-                raise Damaged(f"{run.path} was changed while it was copied. Run again")
+            for path in run.path.iterdir():
+                if path.name not in NOT_SEALED:
+                    path.rename(staging.folder / path.name)
             staging.seal(_host(run))
     return Performed()
 
