@@ -29,7 +29,7 @@ from labs.drive.kernel import store
 from labs.drive.kernel.boot import command_line
 from labs.drive.parameters.declare import LabParameters
 from labs.errors import LabError
-from labs.launch.launch import run, run_points
+from labs.launch.launch import plan_points, run, run_points
 from labs.launch.wanted import Event, Wanted
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -210,7 +210,9 @@ def side_by_side() -> dict[str, object]:
     def runs(count: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             points = [parameters(folder, only="default", seed=seed) for seed in range(count)]
-            for made in run_points(find("buffers"), points, Wanted(jobs=count)):
+            lab = find("buffers")
+            planned = plan_points(lab, points)
+            for made in run_points(lab, points, planned, Wanted(jobs=count)):
                 if isinstance(made, LabError):
                     raise made
 

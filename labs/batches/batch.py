@@ -95,11 +95,12 @@ def perform_batch(
     notebook = read_notebook(plan.subject.path) if plan.subject.path else None
     write_whole(folder / PLAN, read_bytes(plan.path, follow=True))
     prepare(prospect.runs)
+    opened = Opened(prospect.runs, keep=False)
     with index_of(prospect, folder) as index:
-        watch = _Watch(folder, index, progress)
+        watch = _Watch(folder, index, opened, progress)
         if prospect.where.virtual_time:
-            runs, opened = prospect.distinct, Opened(prospect.runs, keep=False)
-            perform(runs, opened, replace(wanted, tell=watch.of(runs)))
+            tell = watch.of(prospect.distinct)
+            perform(prospect.distinct, opened, replace(wanted, tell=tell))
         else:
             for point in prospect.points:
                 _perform_in_real_time(prospect.lab, point, watch, wanted)
@@ -113,8 +114,11 @@ class _Watch:
     """Passes on the lines about runs. When a run ends, updates its rows of the index, and keeps its
     most recent lines if it has failed."""
 
-    def __init__(self, folder: Path, index: IndexWriter, progress: Progress) -> None:
-        self._folder, self._index, self._progress = folder, index, progress
+    def __init__(
+        self, folder: Path, index: IndexWriter, opened: Opened, progress: Progress
+    ) -> None:
+        self._folder, self._index = folder, index
+        self._opened, self._progress = opened, progress
         self._lines: dict[str, list[str]] = defaultdict(list)
         self.failed: dict[str, LabError] = {}
 
@@ -128,7 +132,7 @@ class _Watch:
             if isinstance(event, Failed):
                 self.fail(by_title[title], event.error)
             elif isinstance(event, ENDS):
-                self._index.look(by_title[title].key)
+                self._index.look(by_title[title].key, self._opened)
                 self._end(by_title[title]).unlink(missing_ok=True)
 
         return tell

@@ -31,10 +31,9 @@ from labs.drive.record.seal import key
 from labs.drive.testbeds import TESTBEDS
 from labs.errors import BRANCHES, BadInput, Damaged, LabError, Missing, RunFailed
 from labs.launch import audit
-from labs.launch.code_digest import Code
 from labs.launch.launch import check_limits, check_system
 from labs.launch.make import make_once
-from labs.launch.plan import Planned, Planner, code_of
+from labs.launch.plan import Planned, Planner
 from labs.launch.wanted import (
     AUTO,
     Cancelled,
@@ -83,10 +82,10 @@ _real_time = threading.Lock()
 
 
 @lru_cache(maxsize=8)
-def _station(batch: str, lab: str, testbed: str) -> tuple[Planner, Code]:
-    """The planner of a batch on this worker, and the code of its runs."""
+def _station(batch: str, lab: str, testbed: str) -> Planner:
+    """The planner of a batch on this worker."""
     check_system()
-    return Planner(find(lab), TESTBEDS[testbed]), code_of(find(lab), testbed)
+    return Planner(find(lab), TESTBEDS[testbed])
 
 
 def perform(batch: str, lab: str, inputs: Mapping[str, Any], boot: str) -> bytes | Refusal:
@@ -94,8 +93,7 @@ def perform(batch: str, lab: str, inputs: Mapping[str, Any], boot: str) -> bytes
     is a name, or the path of a file. With `boot` auto, the worker's environment says the mode."""
     try:
         try:
-            planner, driving = _station(batch, lab, inputs["testbed"])
-            planned = planner.again(inputs, lab)
+            planned = _station(batch, lab, inputs["testbed"]).again(inputs, lab)
         except LabError as error:  # such as another kernel, or a lab that does not exist here
             return UNFIT, str(error)
         planned = planned.repeated(inputs["repetition"]) if "repetition" in inputs else planned
@@ -106,12 +104,12 @@ def perform(batch: str, lab: str, inputs: Mapping[str, Any], boot: str) -> bytes
             check_limits(planned.inputs["memory_mib"])
         with nullcontext() if planned.kernel else _real_time:
             wanted = Wanted() if boot == AUTO else Wanted(boot=boot)
-            return _packed(batch, planned, driving, wanted)
+            return _packed(batch, planned, wanted)
     except (Exception, KeyboardInterrupt) as error:  # the latter would end the worker
         return type(error).__name__, str(error)
 
 
-def _packed(batch: str, planned: Planned, driving: Code, wanted: Wanted) -> bytes:
+def _packed(batch: str, planned: Planned, wanted: Wanted) -> bytes:
     """A run, performed in a temporary folder; it ends at its next line if nobody wants it now."""
     worker = get_worker()
     task = worker.state.tasks[worker.get_current_task()]
@@ -128,7 +126,7 @@ def _packed(batch: str, planned: Planned, driving: Code, wanted: Wanted) -> byte
     audited = None if planned.kernel else audit.here()
     with tempfile.TemporaryDirectory(prefix="labs-", dir=worker.local_directory) as folder:
         opened, packed = Opened(Path(folder)), Path(folder, "run.tar.gz")
-        make_once(Job(planned, driving, opened, wanted, audited), say, ended)
+        make_once(Job(planned, opened, wanted, audited), say, ended)
         pack(Path(folder, planned.name), packed, with_host=True, gzip_level=1)
         return packed.read_bytes()
 

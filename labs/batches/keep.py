@@ -65,7 +65,8 @@ def keep(packed: bytes, job: Job, say: Say) -> Outcome:
             for path in run.path.iterdir():
                 if path.name not in NOT_SEALED:
                     path.rename(staging.folder / path.name)
-            staging.seal(_host(run))
+            staging.seal(_host(run), hashed=run.seal)
+            opened.hashed(planned.name, run.seal)
     return Performed()
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.record import study_file as studies
@@ -24,10 +25,9 @@ from labs.drive.testbed.diagnosis import process_limits
 from labs.drive.testbeds import Kind
 from labs.errors import LabError, Missing, RunFailed
 from labs.guest.units import MIB
-from labs.launch import audit, slots
-from labs.launch import code_digest as code
+from labs.launch import slots
 from labs.launch.make import MAKING, make_once
-from labs.launch.plan import Planned, Planner, code_of, plan
+from labs.launch.plan import Planned, Planner, plan
 from labs.launch.wanted import (
     ENDS,
     Cancelled,
@@ -45,6 +45,9 @@ from labs.launch.wanted import (
 )
 from labs.read.lab import Lab
 from labs.read.runs.run import Run
+
+if TYPE_CHECKING:
+    from labs.launch.audit import Collected
 
 Told = tuple[Job, Event | BaseException]
 """What happened to a run; an exception ends all of them."""
@@ -96,51 +99,42 @@ def run(lab: Lab, p: LabParameters, wanted: Wanted | None = None) -> Made:
 def run_points(
     lab: Lab,
     points: Sequence[LabParameters],
-    wanted: Wanted | None = None,
-    names: Sequence[str] = (),
-) -> tuple[Made | LabError, ...]:
-    """As `run`, for many sets of parameters with one folder of runs; one study or error per set.
+    planned: Sequence[tuple[Planned, ...] | LabError],
+    wanted: Wanted,
+) -> list[Made | LabError]:
+    """The studies of many sets of parameters in virtual time, with one folder of runs.
 
-    In virtual time all distinct runs are performed concurrently, each of them once, even if several
-    points share it. A point that cannot be planned, or has a failed run, does not affect others.
-    `names` name the points in progress messages. On other testbeds the points are sequential.
+    `planned` are their runs (`plan_points`). All distinct ones are performed concurrently, each of
+    them once. A point that could not be planned, or has a failed run, has this error in place of a
+    study, and does not affect others.
     """
-    if not all(p.where.virtual_time for p in points):
-        return tuple(_or_error(lambda p=p: run(lab, p, wanted)) for p in points)  # type: ignore[misc]
     opened = Opened(Path(points[0].runs))
-    planned = plan_points(lab, points, names)
     prepare(opened.folder)
-    failed = perform(distinct_runs(planned), opened, replace(wanted or Wanted(), keep_going=True))
-
-    def study(p: LabParameters, of_point: tuple[Planned, ...] | LabError) -> Made | LabError:
-        if isinstance(of_point, LabError):
-            return of_point
-        error = next((failed[run.name] for run in of_point if run.name in failed), None)
-        return error or _study(lab, p, opened, of_point)
-
+    failed = perform(distinct_runs(planned), opened, replace(wanted, keep_going=True))
+    studies: list[Made | LabError] = []
     # In reverse order: the study of the first point is then the newest one of its folder.
-    made = [
-        study(p, of_point) for p, of_point in zip(reversed(points), reversed(planned), strict=True)
-    ]
-    return tuple(reversed(made))
+    for p, runs in zip(reversed(points), reversed(planned), strict=True):
+        if isinstance(runs, LabError):
+            studies.append(runs)
+        else:
+            error = next((failed[run.name] for run in runs if run.name in failed), None)
+            studies.append(error or _study(lab, p, opened, runs))
+    return studies[::-1]
 
 
 def plan_points(
     lab: Lab, points: Sequence[LabParameters], names: Sequence[str] = ()
 ) -> list[tuple[Planned, ...] | LabError]:
-    """The runs of each point, or the error that prevents planning."""
-    planners: dict[str, Planner] = {}
+    """The runs of each point, or the error that prevents planning; all are on one testbed. `names`
+    name the points in progress messages."""
+    planner: Planner | None = None
     planned: list[tuple[Planned, ...] | LabError] = []
-    for number, p in enumerate(points):
+    for p, name in zip(points, names or [""] * len(points), strict=True):
         try:
-            if p.testbed not in planners:
-                planners[p.testbed] = Planner(lab, p.where)
-            runs = planners[p.testbed].plan(p)
+            planner = planner or Planner(lab, p.where)
+            planned.append(tuple(replace(run, point=name) for run in planner.plan(p)))
         except LabError as error:
             planned.append(error)
-        else:
-            point = names[number] if names else ""
-            planned.append(tuple(replace(run, point=point) for run in runs) if point else runs)
     return planned
 
 
@@ -172,7 +166,8 @@ def perform(planned: Sequence[Planned], opened: Opened, wanted: Wanted) -> dict[
             missing.append(run)
     if not missing:
         return {}
-    jobs = _jobs_of(missing, opened, wanted)
+    audited = _audited(missing[0])
+    jobs = [Job(run, opened, wanted, audited) for run in missing]
     return _perform_all(jobs, wanted.engine or _threads(missing, wanted.jobs), wanted)
 
 
@@ -201,17 +196,6 @@ def _threads(missing: Sequence[Planned], jobs: int | None) -> Threads:
         return Threads(1)  # because concurrent runs would disturb one another in real time
     check_limits(max(run.inputs["memory_mib"] for run in missing))
     return Threads(slots.side_by_side(jobs, len(missing)))
-
-
-def _jobs_of(missing: Sequence[Planned], opened: Opened, wanted: Wanted) -> list[Job]:
-    """The runs with the code that they execute; RunFailed if it has changed since planning."""
-    first = missing[0]
-    driving = code_of(first, first.inputs["testbed"])
-    digest = code.digest(driving)
-    if any(digest != planned.inputs["code"] for planned in missing):
-        raise RunFailed(f"{first.lab} was changed after its runs were planned. Run it again")
-    audited = _audited(first)
-    return [Job(planned, driving, opened, wanted, audited) for planned in missing]
 
 
 def _perform_all(jobs: Sequence[Job], engine: Engine, wanted: Wanted) -> dict[str, LabError]:
@@ -283,18 +267,13 @@ def _study(lab: Lab, p: LabParameters, opened: Opened, planned: Sequence[Planned
     return Made(file, opened, tuple(run.name for run in planned))
 
 
-def _or_error(make: Callable[[], Made]) -> Made | LabError:
-    try:
-        return make()
-    except LabError as error:
-        return error
-
-
-def _audited(planned: Planned) -> audit.Collected | None:
+def _audited(planned: Planned) -> Collected | None:
     """The settings of the machines of real-time runs; once per round, before its first run."""
-    if planned.machines:
-        return audit.vagrant(planned.machines.ssh_config)
-    return None if planned.kernel else audit.here()
+    if planned.kernel:
+        return None
+    from labs.launch import audit  # noqa: PLC0415  virtual time needs none
+
+    return audit.vagrant(planned.machines.ssh_config) if planned.machines else audit.here()
 
 
 def check_free_space(runs: Path) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labs.drive.kernel.boot import EITHER, PATH, PTRACE, boot
 from labs.drive.kernel.guest_root import kept_root
@@ -23,8 +23,8 @@ from labs.errors import BRANCHES, BadInput, Damaged, RunFailed
 from labs.guest import entry as guest
 from labs.guest.entry import FAILURE, INPUTS
 from labs.guest.programs.init import INSIDE_CODE, PYTHON
-from labs.launch import audit, inventory, locks, slots
 from labs.launch import code_digest as code
+from labs.launch import inventory, locks, slots
 from labs.launch.plan import Planned
 from labs.launch.wanted import (
     AUTO,
@@ -40,6 +40,9 @@ from labs.launch.wanted import (
 )
 from labs.read.runs import raw_files
 from labs.read.runs.archive import AUDIT
+
+if TYPE_CHECKING:
+    from labs.launch.audit import Collected
 
 PREFIX = "labs: "
 # The lock of a run in progress, next to its folder, so that each run is performed once.
@@ -87,7 +90,9 @@ def make(job: Job, cpu: int | None, say: Say) -> Path:
     planned = job.planned
     interpreter = inventory.python()
     _check_programs(planned, interpreter)
-    copied = code.copied(job.driving, planned.root.interpreter if planned.root else (interpreter,))
+    copied = code.copied(
+        planned.driving, planned.root.interpreter if planned.root else (interpreter,)
+    )
     experiment = code.OWN_LAB if planned.source else planned.experiment
     started = time.time()
     mode = None
@@ -127,7 +132,9 @@ def make(job: Job, cpu: int | None, say: Say) -> Path:
         _raise_failure(planned, staging.folder)
         check(copied)
         _check_output(planned, staging.folder)
-        return staging.seal(_about_this_machine(started, mode, job.audited))
+        folder = staging.seal(_about_this_machine(started, mode, job.audited))
+        job.opened.hashed(planned.name, staging.hashed)
+        return folder
 
 
 def without_colours(text: str) -> str:
@@ -235,7 +242,7 @@ def _modes(job: Job) -> tuple[str, ...]:
 
 
 def _about_this_machine(
-    started: float, mode: str | None, audited: audit.Collected | None
+    started: float, mode: str | None, audited: Collected | None
 ) -> dict[str, Any]:
     """Data that may differ between two equal runs; `mode` is that of the virtual kernel."""
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,9 @@ from labs.read.lab import Lab
 @dataclass(frozen=True)
 class Planned:
     """One planned run: the name of its lab and the module or the user's own file with its
-    experiment, its condition, its inputs and their key, the programs that it starts, and either the
-    kernel and the guest's root (virtual testbed) or the running machines (vagrant)."""
+    experiment, its condition, its inputs and their key, the code that it executes, the programs
+    that it starts, and either the kernel and the guest's root (virtual testbed) or the running
+    machines (vagrant)."""
 
     lab: str
     experiment: str
@@ -40,6 +41,7 @@ class Planned:
     condition: Condition
     inputs: dict[str, Any]
     key: str
+    driving: code.Code = field(repr=False)
     programs: Mapping[str, Path]
     kernel: Kernel | None
     root: GuestRoot | None
@@ -91,7 +93,8 @@ class Planner:
         self._where = where
         self._interpreter = inventory.python()
         self._kit = kit.in_use() if where.virtual_time else None
-        self._driving = code.digest(code_of(lab, where.name))
+        self._driving = code_of(lab, where.name)
+        self._digest = code.digest(self._driving)
         self._kernels: dict[str, Kernel] = {}
         self._programs: dict[tuple[str, ...], Mapping[str, Path]] = {}
         self._roots: dict[tuple[str, ...], GuestRoot] = {}
@@ -179,7 +182,7 @@ class Planner:
             "memory_mib": None if machines else memory_mib,
             "seed": seed,
             **used,
-            "code": self._driving,
+            "code": self._digest,
         }
         if not self._where.virtual_time:
             inputs["repetition"] = 1
@@ -190,6 +193,7 @@ class Planner:
             condition,
             inputs,
             key(inputs),
+            self._driving,
             programs,
             kernel,
             root,
@@ -224,7 +228,7 @@ def shaper_of_this_machine() -> None:
             )
 
 
-def code_of(lab: Lab | Planned, testbed: str) -> code.Code:
+def code_of(lab: Lab, testbed: str) -> code.Code:
     """The code that a run of a lab on a testbed can execute."""
     return code.code_of(testbed, lab.experiment, lab.source)
 

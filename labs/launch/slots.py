@@ -58,13 +58,9 @@ def path(name: str) -> Path:
 def held() -> dict[str, Holder]:
     """The occupied slots and their holders."""
     first = path("")
-    numbers = {
-        lock.name.removeprefix(first.name)
-        for lock in first.parent.glob(f"{first.name}*")
-        if lock.name.removeprefix(first.name).isdigit()
-    }
-    holders = {number: holder(path(number)) for number in sorted(numbers, key=int)}
-    return {number: by for number, by in holders.items() if by}
+    names = [lock.name.removeprefix(first.name) for lock in first.parent.glob(f"{first.name}*")]
+    numbers = sorted(filter(str.isdigit, names), key=int)
+    return {number: by for number in numbers if (by := holder(path(number)))}
 
 
 def describe() -> str:

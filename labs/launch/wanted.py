@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from labs.errors import LabError, RunFailed
 
 if TYPE_CHECKING:
+    from labs.drive.record.seal import Seal
     from labs.launch.audit import Collected
-    from labs.launch.code_digest import Code
     from labs.launch.plan import Planned
     from labs.read.runs.run import Run
 
@@ -92,12 +92,17 @@ class Opened:
         self.folder = runs
         self._keep = keep
         self._runs: dict[str, Run] = {}
+        self._seals: dict[str, Seal] = {}
+
+    def hashed(self, name: str, seal: Seal) -> None:
+        """Note the seal of a run whose files this process has just hashed."""
+        self._seals[name] = seal
 
     def __getitem__(self, name: str) -> Run:
         """A run; BadInput or Damaged if it is not complete."""
         from labs.read.runs.run import open_run  # noqa: PLC0415  waiting needs no runs
 
-        run = self._runs.get(name) or open_run(self.folder / name)
+        run = self._runs.get(name) or open_run(self.folder / name, self._seals.pop(name, None))
         if self._keep:
             self._runs[name] = run
         return run
@@ -148,11 +153,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Job:
-    """A run to perform, the code that it executes, and the folder that receives it. `audited` has
-    the settings of the machines of a real-time run."""
+    """A run to perform, and the folder that receives it. `audited` has the settings of the machines
+    of a real-time run."""
 
     planned: Planned
-    driving: Code
     opened: Opened
     wanted: Wanted
     audited: Collected | None = None

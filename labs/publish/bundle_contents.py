@@ -13,7 +13,7 @@ from typing import Any
 
 from labs.catalog import LABS, find, with_ledgers
 from labs.drive.kernel import store
-from labs.drive.kernel.build import fragment_text
+from labs.drive.kernel.options import fragment_text
 from labs.drive.kernel.versions import series_of
 from labs.drive.record.seal import canonical, digest, pretty
 from labs.drive.testbeds import VIRTUAL

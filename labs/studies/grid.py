@@ -267,20 +267,16 @@ def _performed(
     lab: Lab, every: Sequence[LabParameters], varied: Axes, wanted: Wanted
 ) -> list[Study | LabError]:
     """The study of each point, or its error; all runs in virtual time share one pool."""
-    # Performing runs needs a Unix system; reading recorded ones does not.
-    from labs.launch import launch, plan, progress  # noqa: PLC0415
-
     names = [" ".join(f"{name} {plain(getattr(p, name))}" for name in varied) for p in every]
-    if every[0].where.virtual_time:
-        distinct = launch.distinct_runs(launch.plan_points(lab, every, names))
-        rounds = [(every, names, "", len(distinct))]
-    else:
-        runs = [len(lab.conditions(p)) * plan.least_repetitions(p) for p in every]
-        rounds = [([p], [], f", {name}", n) for p, name, n in zip(every, names, runs, strict=True)]
-    made: list[Any] = []
-    for some, titles, title, count in rounds:
-        with progress.Bar(f"{lab.name}{title}", count) as bar:
-            made += launch.run_points(lab, some, replace(wanted, tell=bar.tell), titles)
+    if not every[0].where.virtual_time:
+        titled = zip(every, names, strict=True)
+        return [attempted(of_point.performed, p, wanted, f", {name}") for p, name in titled]
+    # Performing runs needs a Unix system; reading recorded ones does not.
+    from labs.launch import launch, progress  # noqa: PLC0415
+
+    planned = launch.plan_points(lab, every, names)
+    with progress.Bar(lab.name, len(launch.distinct_runs(planned))) as bar:
+        made = launch.run_points(lab, every, planned, replace(wanted, tell=bar.tell))
     return [
         of if isinstance(of, LabError) else attempted(of_point.of_made, of, p, lab)
         for of, p in zip(made, every, strict=True)

@@ -29,7 +29,6 @@ from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, on_one_kernel, repeated
 from labs.read.unused_parameters import Unused, describe_unused, unused
-from labs.studies.testbeds import check_second, command_for
 
 if TYPE_CHECKING:
     from labs.launch.launch import Made
@@ -219,6 +218,8 @@ class Study(Summary):
     def all_on_testbed(self, testbed: str = VAGRANT.name) -> tuple[Study, ...]:
         """As `on_testbed`, but all recorded studies that share conditions with this one: they may
         be from different machines."""
+        from labs.studies.testbeds import check_second  # noqa: PLC0415  few studies need it
+
         check_second(testbed)
         cls = type(self.parameters)
         studies = tuple(
@@ -237,6 +238,8 @@ class Study(Summary):
 
     def command_on(self, testbed: str) -> Text:
         """The command that runs this study's conditions on another testbed."""
+        from labs.studies.testbeds import command_for  # noqa: PLC0415  few studies need it
+
         return Text(command_for(self.lab, self.parameters, self.conditions, testbed))
 
     def compare(self, other: Study) -> Table:
@@ -319,10 +322,12 @@ def _on_one_kernel(p: LabParameters, wanted: Wanted, title: str = "") -> Study:
         return _recorded(p, unpacked(packed))
     if packed.name.endswith(ENDINGS) and not packed.exists():
         raise BadInput(f"there is no packed file {packed}. Name a file that exists, or a folder")
-    return _performed(p, wanted, title) if p.where.performs else _recorded(p)
+    return performed(p, wanted, title) if p.where.performs else _recorded(p)
 
 
-def _performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
+def performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
+    """The study on one kernel, its missing runs performed; `title` follows the lab's name in
+    progress."""
     # Performing runs needs a Unix system; reading recorded ones does not.
     from labs.launch import launch, plan, progress  # noqa: PLC0415
 

@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from labs.drive.record.disk import written_to
 from labs.drive.record.lock import Lock, abandoned, numbered
 from labs.drive.record.removal import Made, is_made, is_own_folder, remove_folder, say, say_removed
-from labs.drive.record.seal import HOST, RUN, SEAL, check_contents, compute, pretty, verify
+from labs.drive.record.seal import HOST, RUN, SEAL, Seal, check_contents, compute, pretty, verify
 from labs.errors import BadInput, LabError, RunFailed
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
@@ -90,27 +90,27 @@ class Staging(contextlib.AbstractContextManager["Staging"]):
         self._check_place()
         check_contents(self.folder)
 
-    def seal(self, host: Mapping[str, object], *, replace: bool = True) -> Path:
+    def seal(self, host: Mapping[str, object], hashed: Seal | None = None) -> Path:
         """Seal the folder, write `host` as host.json, give the run its name; return its path.
 
-        An existing run of that name is replaced in one step, or, with `replace` off and if its own
-        seal holds, kept, and this one is discarded. Raises RunFailed if the folder is not as
-        `check` requires, Missing if the disk is full, BadInput if the name is taken by anything
-        but a run.
+        An existing run of that name is replaced in one step. `hashed` is the seal of files that
+        were hashed already; `self.hashed` is that of the sealed run. Raises RunFailed if the folder
+        is not as `check` requires, Missing if the disk is full, BadInput if the name is taken by
+        anything but a run.
         """
         assert self._open, "a staging folder is sealed or discarded once"
         final = self.runs / self.name
         with written_to(self.runs):
             self.check()
             _fix_modes(self.folder)  # a tool may have left a file that its owner cannot read
-            for name, value in ((SEAL, compute(self.folder).as_json()), (HOST, host)):
+            self.hashed = hashed or compute(self.folder)
+            for name, value in ((SEAL, self.hashed.as_json()), (HOST, host)):
                 with (self.folder / name).open("xb") as file:
                     file.write(pretty(value))
             _fix_modes(self.folder)
             _to_disk(self.folder)
             self._check_place()
-            if replace or not _holds(final):
-                _give_name(self.folder, final, self._token, self._lock)
+            _give_name(self.folder, final, self._token, self._lock)
         self.discard()
         return final
 
@@ -195,14 +195,10 @@ def checked_name(name: str) -> str:
 def _fix_modes(folder: Path) -> None:
     """0755 and 0644 throughout, so that the same run is the same whoever's umask made it."""
     folder.chmod(0o755)
-    with os.scandir(folder) as entries:
-        for entry in list(entries):
-            if entry.is_dir(follow_symlinks=False):
-                _fix_modes(Path(entry.path))
-            elif (
-                entry.stat(follow_symlinks=False).st_nlink == 1
-            ):  # `check_contents` saw to the rest
-                Path(entry.path).chmod(0o644)
+    for at, folders, files in os.walk(folder):
+        for names, mode in ((folders, 0o755), (files, 0o644)):
+            for name in names:
+                Path(at, name).chmod(mode)
 
 
 def _to_disk(folder: Path) -> None:

@@ -13,7 +13,7 @@ from labs.batches.keep import keep, received
 from labs.drive.record.seal import key, read_seal
 from labs.errors import BadInput, Damaged, LabError
 from labs.guest.condition import from_json
-from labs.launch.plan import Planned, code_of
+from labs.launch.plan import Planned
 from labs.launch.wanted import Exists, Job, Notice, Opened, Performed, Wanted
 from labs.read.runs.archive import pack
 from labs.read.runs.run import open_run
@@ -34,8 +34,8 @@ def job(run: Path, opened: Opened, *, fresh: bool = False) -> Job:
     """A job that asks for this run."""
     asked = dict(open_run(run).inputs)
     condition = from_json(asked["condition"])
-    planned = Planned("buffers", "", None, condition, asked, key(asked), {}, None, None, None)
-    return Job(planned, code_of(planned, "virtual"), opened, Wanted(fresh=fresh))
+    planned = Planned("buffers", "", None, condition, asked, key(asked), {}, {}, None, None, None)
+    return Job(planned, opened, Wanted(fresh=fresh))
 
 
 def test_keep_gives_the_run_of_a_worker_its_name(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def planned(seed: int) -> Planned:
     """A run that differs from others by its seed."""
     asked = inputs(seed=seed)
     condition = from_json(asked["condition"])
-    return Planned("buffers", "", None, condition, asked, key(asked), {}, None, None, None)
+    return Planned("buffers", "", None, condition, asked, key(asked), {}, {}, None, None, None)
 
 
 def shard(runs: Sequence[Planned], number: int, count: int) -> Sequence[Planned]:

@@ -57,7 +57,7 @@ def test_make_seals_no_run_whose_output_cannot_be_read(
 ) -> None:
     """A program on the host wrote what its parser refuses; nothing of the run is kept."""
     (planned,) = plan.plan(find("nagle"), Nagle(testbed="namespaces", only="off"))
-    job = Job(planned, plan.code_of(planned, "namespaces"), Opened(tmp_path), Wanted())
+    job = Job(planned, Opened(tmp_path), Wanted())
     monkeypatch.setattr(inventory, "versions", lambda names, interpreter: {})
 
     def write(argv: tuple[str, ...], staging: Path, on_line: object) -> None:

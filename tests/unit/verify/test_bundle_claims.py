@@ -38,7 +38,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def every_run_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     def repeat(
-        runs: Sequence[Run], into: Path, *, wanted: Wanted
+        runs: Sequence[Run], into: Path, wanted: Wanted
     ) -> tuple[list[Repeated], list[NotRepeated]]:
         return [judged(find(run.lab), run, run) for run in runs], []
 
