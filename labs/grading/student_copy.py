@@ -57,22 +57,21 @@ def copy_for_students(
     """Write the student's copy of a notebook into a folder, unless an edited one exists. `presets`
     are values of parameters; those that the notebook does not have are omitted. With `nbgrader` it
     is a source notebook of nbgrader."""
-    new = student_version(read_notebook(notebook).content, notebook.stem)
-    preset(new, notebook, presets or {})
-    if nbgrader:
-        as_source(new, notebook.stem)
-        new["metadata"]["labs"]["sources"] = _sources(new)
-    return _written(new, notebook, into, dry_run)
-
-
-def _written(new: Mapping[str, Any], notebook: Path, into: Path, dry_run: bool) -> Copied:
     target = into / notebook.name
     if target.resolve() == notebook.resolve():
         raise BadInput(f"{into} is the folder of {notebook.name}. Name another folder with --into")
-    outcome = _outcome(target, new)
+    new = student_version(read_notebook(notebook).content)
+    if presets:
+        preset(new, notebook, presets)
+    if nbgrader:
+        as_source(new, notebook.stem)
+    sources = _sources(new)
+    new["metadata"]["labs"] = {"notebook": notebook.stem, "sources": sources}
+    outcome = _outcome(target, sources)
     if outcome in (WRITTEN, UPDATED) and not dry_run:
         into.mkdir(parents=True, exist_ok=True)
-        write_whole(target, _as_ipynb(new).encode())
+        text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)  # as Jupyter does
+        write_whole(target, f"{text}\n".encode())
     return Copied(target, outcome)
 
 
@@ -102,8 +101,6 @@ def read_presets(
 
 def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) -> None:
     """Set parameters in the parameters cell. BadInput for a value that the lab does not allow."""
-    if not presets:
-        return
     cells = [cell for cell in notebook["cells"] if PARAMETERS & {*cell["metadata"].get("tags", [])}]
     names = {match[1] for cell in cells for match in LINE.finditer("".join(cell["source"]))}
     values = {name: value for name, value in presets.items() if name != LINK_PRESET}
@@ -124,12 +121,10 @@ def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) 
     check = LAB.search("".join("".join(cell["source"]) for cell in notebook["cells"]))
     if check is not None:
         from_literals(find(check[1]).Parameters, parameters(notebook_file(notebook, path)))
-    notebook["metadata"]["labs"]["sources"] = _sources(notebook)
 
 
-def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
-    """The notebook without solutions, outputs and counts; its metadata name the original, and the
-    digest of its sources, by which edits are found."""
+def student_version(notebook: Mapping[str, Any]) -> dict[str, Any]:
+    """The notebook without solutions, outputs and counts."""
     version = copy.deepcopy(dict(notebook))
     version["cells"] = [
         cell for cell in version["cells"] if SOLUTION not in cell["metadata"].get("tags", [])
@@ -137,7 +132,6 @@ def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
     for cell in version["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
-    version["metadata"]["labs"] = {"notebook": stem, "sources": _sources(version)}
     return version
 
 
@@ -151,12 +145,13 @@ def _literal(name: str, value: str) -> str:
 
 
 def _sources(notebook: Mapping[str, Any]) -> str:
-    """The digest of the sources of all cells."""
+    """The digest of the sources of all cells, by which edits are found."""
     return key({"cells": [[it["cell_type"], "".join(it["source"])] for it in notebook["cells"]]})
 
 
-def _outcome(target: Path, new: Mapping[str, Any]) -> str:
-    """What to do about a copy: one that was not edited is replaced, any other is kept."""
+def _outcome(target: Path, new: str) -> str:
+    """What to do about a copy, for new sources: one that was not edited is replaced, any other is
+    kept."""
     if not target.exists() and not target.is_symlink():
         return WRITTEN
     try:
@@ -166,9 +161,4 @@ def _outcome(target: Path, new: Mapping[str, Any]) -> str:
             return KEPT
     except (LabError, LookupError, TypeError):
         return KEPT  # not a copy of ours, or damaged: it may be work
-    return UNCHANGED if _sources(new) == sources else UPDATED
-
-
-def _as_ipynb(notebook: Mapping[str, Any]) -> str:
-    """The notebook as Jupyter writes it."""
-    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    return UNCHANGED if new == sources else UPDATED
