@@ -115,7 +115,9 @@ class PlanFile:
     @cached_property
     def count(self) -> int:
         """The number of points."""
-        return sum(1 for _ in self._rows()) if self.exclusions else self.product
+        if self.exclusions:
+            return sum(1 for _ in self._rows())
+        return math.prod(len(self.values[names[0]]) for names in self.groups)
 
     @property
     def points(self) -> Iterator[Point]:
@@ -159,7 +161,7 @@ class PlanFile:
                 "zip",
                 self._key(longest),
             )
-        if self.values is not None and not self.count:
+        if not self.count:
             raise self.source.complaint(
                 "all points are excluded. Remove an exclusion, or add values to an axis", EXCLUDE
             )
