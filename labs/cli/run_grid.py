@@ -1,53 +1,45 @@
-"""What `labs run` prints for parameters with several values: one table of all points."""
+"""`labs run` for parameters with several values: all points together."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.cli.run_report import of_one_kernel, plain, repetitions, shown_columns
+from labs.cli.command import Answer
+from labs.cli.run_report import LACKING, describe, describe_points, grid_as_json
 from labs.drive.parameters.axes import Axes
-from labs.drive.parameters.declare import LabParameters, Scalar
-from labs.drive.parameters.declare import plain as spelt
+from labs.drive.parameters.declare import LabParameters
 from labs.errors import LabError, Missing
 from labs.read.display.format import in_runs, terminal_table
 from labs.read.lab import Lab
 from labs.read.unused_parameters import same_run
 
 if TYPE_CHECKING:
-    from labs.launch.wanted import Wanted
     from labs.studies.grid import Grid
 
-NAMED = 3
-"""The maximum number of points that a line names."""
-LACKING = "no results at "
 
-
-def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace, wanted: Wanted) -> int:
+def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> Answer:
+    """Perform the missing runs of all points, or show the points."""
     if args.dry_run:
         outline = preview(lab, p, over)
-        print(json.dumps(outline) if args.json else describe_preview(outline))
-        return 0
+        return Answer(outline, describe_preview(outline))
+    from labs.launch.wanted import Wanted
     from labs.studies.grid import grid_of
 
-    grid = grid_of(p, over, wanted)
-    report = as_json(lab, p, grid)
-    print(json.dumps(report) if args.json else describe(lab, report))
-    raise_worst(grid)
-    return 0
+    grid = grid_of(p, over, Wanted(args.fresh, args.jobs))
+    report = grid_as_json(lab, p, grid)
+    return Answer(report, lambda: describe(lab, report), error=worst(grid))
 
 
-def raise_worst(grid: Grid) -> None:
-    """The errors of the points, if any: a failed run matters more than one that cannot run here."""
-    if grid.errors:
-        worst = next(
-            (error for error in grid.errors if not isinstance(error, Missing)), grid.errors[0]
-        )
-        raise type(worst)("; ".join(map(str, grid.errors)))
+def worst(grid: Grid) -> LabError | None:
+    """The errors of the points as one: a failed run matters more than one that cannot run here."""
+    failed = [error for error in grid.errors if not isinstance(error, Missing)]
+    for error in (*failed, *grid.errors):
+        return type(error)("; ".join(map(str, grid.errors)))
+    return None
 
 
 def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
@@ -136,90 +128,6 @@ def describe_preview(outline: Mapping[str, Any]) -> str:
                     if point["lacks"]
                 ],
                 LACKING,
-            ),
-        ]
-    )
-
-
-def describe_points(
-    texts: Sequence[tuple[Mapping[str, Scalar], str]], about: str = ""
-) -> list[str]:
-    """One line per text, with the points to which it applies; each line begins with `about`."""
-    points: dict[str, list[str]] = {}
-    for values, text in texts:
-        words = " ".join(f"{name} {spelt(value)}" for name, value in values.items())
-        points.setdefault(text, []).append(words)
-    return [
-        f"{about}{'; '.join(where[:NAMED])}"
-        f"{f' and {len(where) - NAMED} more points' if len(where) > NAMED else ''}: {text}"
-        for text, where in points.items()
-    ]
-
-
-def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
-    """The grid and its results as plain data; missing numbers are null.
-
-    `points` has, for each point, what the lab computes from all runs of its study together.
-    """
-    rows = [
-        {str(name): plain(value) for name, value in row.items()}
-        for row in grid.results().to_dict("records")
-    ]
-    readable = [point for point in grid.points if point.lacks is None]
-    links = [run.link.as_json() for point in readable for run in point.study.runs]
-    for row, link in zip(rows, links, strict=True):
-        row["link"] = link
-    points = []
-    for point in readable:
-        summary = of_one_kernel(lab, point.study)
-        summary.pop("results")
-        points.append({"values": dict(point.values), **summary})
-    return {
-        "lab": lab.name,
-        "testbed": p.testbed,
-        "into": p.runs,
-        "axes": {name: list(values) for name, values in grid.over.items()},
-        "results": rows,
-        "repeated": [
-            {**point.values, **condition.as_json()}
-            for point in readable
-            for condition in point.study.repeated
-        ],
-        "runs": len(grid.keys),
-        "points": points,
-        "lacking": [
-            {"values": dict(point.values), "lacks": str(point.lacks)}
-            for point in grid.points
-            if point.lacks
-        ],
-    }
-
-
-def describe(lab: Lab, report: Mapping[str, Any]) -> str:
-    """The results as one table, the varied parameters first, with the origin of the runs below."""
-    rows: list[dict[str, Any]] = report["results"]
-    first = [*report["axes"], "condition"]
-    columns = [*first, *(name for name in shown_columns(lab, rows) if name not in first)]
-    kernels = dict.fromkeys(point["kernel"] for point in report["points"] if point["kernel"])
-    kernel = f", Linux {', '.join(kernels)}" if kernels else ""
-    return "\n".join(
-        [
-            terminal_table(rows, columns),
-            "",
-            f"{len(report['points'])} points, {in_runs(report['runs'])}; "
-            f"testbed {report['testbed']}{kernel}; the runs are in {report['into']}",
-            *(
-                f"{' '.join(str(row[name]) for name in first)}: the link is not as requested: "
-                f"{'; '.join(row['link']['problems'])}"
-                for row in rows
-                if not row["link"]["ok"]
-            ),
-            *repetitions(report["repeated"], tuple(report["axes"])),
-            *describe_points(
-                [(point["values"], text) for point in report["points"] for text in point["remarks"]]
-            ),
-            *describe_points(
-                [(point["values"], point["lacks"]) for point in report["lacking"]], LACKING
             ),
         ]
     )
