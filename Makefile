@@ -29,11 +29,11 @@ lab: ready              ## the first notebook as a report: recorded runs first, 
 	@setup/lab.sh
 
 test: FOR = test
-# For a classroom: make student TESTBED=recorded KERNEL=6.12 LINK=100x40 ZIP=copies.zip
+# For a classroom: make student TESTBED=recorded KERNEL=6.12 LINK=100x40
 student: ready          ## the students' copies of the notebooks, in student/; keeps edited ones
 	@$(BIN)/labs student notebooks/*.ipynb --into student \
 		$(if $(TESTBED),--set TESTBED=$(TESTBED)) $(if $(KERNEL),--set KERNEL=$(KERNEL)) \
-		$(if $(LINK),--link $(LINK)) $(if $(ZIP),--zip $(ZIP))
+		$(if $(LINK),--link $(LINK))
 
 # With CI=true a kernel that cannot be built and a tier that cannot run are errors, not skips
 # (tests/conftest.py says which tiers); LABS_REQUIRE=virtual,namespaces names other tiers.
