@@ -18,7 +18,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
@@ -43,6 +43,7 @@ from labs.guest.testbed.link import Link
 from labs.guest.units import KIB, bytes_carried
 from labs.launch.launch import run
 from labs.launch.progress import Bar
+from labs.launch.wanted import Wanted
 from labs.read.readings.arrivals import arrivals
 from labs.read.readings.instruments import capture_losses
 from labs.read.runs.run import Run
@@ -160,7 +161,10 @@ def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, R
             while left:
                 try:
                     runs = perform(
-                        [condition_of(point) for point in left], kernel, into, jobs, bar.tell
+                        [condition_of(point) for point in left],
+                        kernel,
+                        into,
+                        Wanted(jobs=jobs, tell=bar.tell),
                     )
                     outcomes |= {run.condition: run for run in runs}
                     break
@@ -174,16 +178,12 @@ def measure(points: Sequence[Point], into: str, jobs: int | None) -> dict[str, R
 
 
 def perform(
-    conditions: Sequence[Condition],
-    kernel: str,
-    into: str,
-    jobs: int | None,
-    tell: Callable[[str, str], None],
+    conditions: Sequence[Condition], kernel: str, into: str, wanted: Wanted
 ) -> tuple[Run, ...]:
     """The runs of these conditions on one kernel; existing ones are reused."""
     base_lab = find("sweeps" if conditions[0].link.port == PORT else "buffers")
     lab = replace(base_lab, all_conditions=lambda p: tuple(conditions), groups=(), _conditions={})
-    return run(lab, base_lab.Parameters(kernel=kernel, runs=into), jobs=jobs, progress=tell).runs
+    return run(lab, base_lab.Parameters(kernel=kernel, runs=into), wanted).runs
 
 
 def named(message: str, points: Iterable[Point]) -> Point | None:

@@ -29,7 +29,8 @@ from labs.drive.kernel import store
 from labs.drive.kernel.boot import command_line
 from labs.drive.parameters.declare import LabParameters
 from labs.errors import LabError
-from labs.launch.launch import run, run_points
+from labs.launch.launch import plan_points, run, run_points
+from labs.launch.wanted import Event, Wanted
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "notebooks" / "00-start-here.ipynb"
@@ -51,13 +52,13 @@ def clock(**given: object) -> list[tuple[float, int]]:
     """
     moments: list[tuple[float, int]] = []
 
-    def progress(condition: str, line: str) -> None:
-        word = line.removesuffix(" s")
+    def tell(condition: str, event: Event) -> None:
+        word = str(event).removesuffix(" s")
         if word.isdigit() and int(word) >= AT_LINE_RATE_S:
             moments.append((time.monotonic(), int(word)))
 
     with tempfile.TemporaryDirectory() as folder:
-        run(find("buffers"), parameters(folder, **given), jobs=1, progress=progress)
+        run(find("buffers"), parameters(folder, **given), Wanted(jobs=1, tell=tell))
     return moments
 
 
@@ -137,13 +138,12 @@ class Results:
 def traffic(flows: int, rate_mbit: int, duration_s: int) -> tuple[float, int]:
     """The real time of a whole run with flows, and the packets that left its queue. Its kernel
     boots as for a lab of the package; for a lab in a file it would trace the programs."""
-    os.environ["LABS_BOOT"] = "seccomp"
     with tempfile.TemporaryDirectory() as folder:
         lab = Path(folder) / f"flows_{flows}.py"
         lab.write_text(FLOWS.format(flows=flows, rate_mbit=rate_mbit, duration_s=duration_s))
         lab_of_flows = find(str(lab))
         p = lab_of_flows.Parameters(runs=folder)
-        took_s = elapsed(lambda: run(lab_of_flows, p, jobs=1))
+        took_s = elapsed(lambda: run(lab_of_flows, p, Wanted(jobs=1, boot="seccomp")))
         (shown,) = Path(folder).glob("*/router/queues-after.json")
         packets = [
             queue["packets"] for queue in json.loads(shown.read_text()) if queue["kind"] == "pfifo"
@@ -210,7 +210,9 @@ def side_by_side() -> dict[str, object]:
     def runs(count: int) -> None:
         with tempfile.TemporaryDirectory() as folder:
             points = [parameters(folder, only="default", seed=seed) for seed in range(count)]
-            for made in run_points(find("buffers"), points, jobs=count):
+            lab = find("buffers")
+            planned = plan_points(lab, points)
+            for made in run_points(lab, points, planned, Wanted(jobs=count)):
                 if isinstance(made, LabError):
                     raise made
 

@@ -14,7 +14,7 @@ from pathlib import Path
 if __package__ in (None, ""):  # started as a file: its folder is on the path, the project is not
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from labs.drive.kernel.build import congestion_controls
+from labs.drive.kernel.options import congestion_controls
 from labs.guest.execution import ALWAYS, RECORDED_SYSCTLS
 from labs.guest.flows import (
     FIRST_PORT,

@@ -8,7 +8,7 @@ labs=.venv/bin/labs
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     exit 0
 fi
-for series in 6.1 5.10 6.12 7.2; do
+for series in $(.venv/bin/python -c 'from labs.drive.kernel.versions import SERIES; print(*SERIES)'); do
     code=0
     $labs kernel build "$series" || code=$?
     if [ $code != 0 ] && [ -n "${CI:-}" ] && $labs kernel build "$series" --dry-run >/dev/null 2>&1

@@ -24,7 +24,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from labs.drive.parameters.declare import LabParameters
-from labs.drive.record.disk import cache, owned_folder
+from labs.drive.record.cache import cache
+from labs.drive.record.disk import owned_folder
 from labs.errors import LabError
 from labs.launch.launch import Made, run
 from labs.launch.plan import Planned, plan

@@ -26,7 +26,8 @@ from plotly.graph_objects import Figure, Heatmap  # noqa: E402
 from benchmarks.explain.record import record  # noqa: E402
 from benchmarks.explain.scenarios import drawn  # noqa: E402
 from benchmarks.explain.score import Scored, of_folder, of_worsened, precision_and_recall  # noqa: E402
-from labs.drive.record.disk import cache, write_whole  # noqa: E402
+from labs.drive.record.cache import cache  # noqa: E402
+from labs.drive.record.disk import write_whole  # noqa: E402
 from labs.read.figures.style import dressed  # noqa: E402
 from labs.read.flows.reasons import REASONS  # noqa: E402
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 
 from labs.drive.compiled import compiled
-from labs.drive.kernel import build, kernel_source, store
+from labs.drive.kernel import build, kernel_source, options, store
 from labs.drive.kernel.versions import read_kernel_spec
 from labs.drive.testbed.packages import install_line
 from labs.errors import LabError, Missing, RunFailed
@@ -67,8 +67,8 @@ def kernel(tree: Path, name: str) -> Path:
     with (tree / ".config").open("a", encoding="utf-8") as config:
         config.write(wanted)
     make(tree, "olddefconfig")
-    made = build.options_of((tree / ".config").read_text("utf-8"))
-    build.verify_options(build.options_of(wanted), made, SERIES)
+    made = options.options_of((tree / ".config").read_text("utf-8"))
+    options.verify_options(options.options_of(wanted), made, SERIES)
     make(tree, "bzImage")
     return (tree / "arch/x86/boot/bzImage").rename(tree.parent / f"kernel-{name}")
 

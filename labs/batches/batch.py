@@ -15,9 +15,9 @@ therefore resumes where it stopped when it is started again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from labs.batches.index_writer import IndexWriter, PlannedRow, reading_digest
@@ -32,11 +32,9 @@ from labs.drive.record.disk import write_whole
 from labs.drive.record.stored_files import read_bytes
 from labs.errors import LabError, Missing
 from labs.launch import locks, slots
-from labs.launch.engine import Engine, Lost
 from labs.launch.launch import perform, prepare, run
-from labs.launch.make import Opened
 from labs.launch.plan import Planned
-from labs.launch.progress import FAILED, has_failed, is_last
+from labs.launch.wanted import ENDS, Event, Failed, Lost, Opened, Wanted
 from labs.read.batch_index import INDEX
 from labs.read.notebook_file import NotebookFile, read_notebook
 from labs.read.result_row import NO_RESULTS
@@ -47,18 +45,6 @@ LOCK = ".batch"
 ELSEWHERE = "write to another folder with --into DIR"
 KEPT_LINES = 200
 """The number of most recent lines of a run that are kept until it ends."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a batch is performed: with `jobs` concurrent runs (default: one per CPU); `fresh` repeats
-    existing runs; `fail_fast` ends it at the first failure. `chosen` selects runs, as a shard does;
-    notebooks are then left to the call that has all runs."""
-
-    jobs: int | None = None
-    fresh: bool = False
-    fail_fast: bool = False
-    chosen: Callable[[Sequence[Planned]], Sequence[Planned]] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,14 +87,15 @@ def perform_batch(
     plan: PlanFile,
     prospect: Prospect,
     folder: Path,
-    options: Options,
+    wanted: Wanted,
     progress: Progress,
-    engine: Engine | None = None,
+    chosen: Sequence[Planned] | None = None,
 ) -> Outcome:
     """Perform the missing runs and notebooks of a batch whose folder is `owned`.
 
-    Failures are counted and the rest continues, unless `options.fail_fast`. If no point can be
-    planned, the first error is raised.
+    Failures are counted and the rest continues, if `wanted.keep_going`. Of the runs, those that are
+    `chosen`, as by a shard; notebooks are then left to the call that has all runs. If no point can
+    be planned, the first error is raised.
     """
     if not prospect.distinct:
         raise next(error for error in prospect.planned if isinstance(error, LabError))
@@ -116,11 +103,13 @@ def perform_batch(
     write_whole(folder / PLAN, read_bytes(plan.path, follow=True))
     prepare(prospect.runs)
     log = _Log(folder, progress)
-    perform_runs = _virtual if prospect.parameters[0].testbed == "virtual" else _real_time
-    failed, index = perform_runs(prospect, log, options, engine)
+    if prospect.parameters[0].where.virtual_time:
+        failed, index = _virtual(prospect, log, wanted, chosen)
+    else:
+        failed, index = _real_time(prospect, log, wanted)
     executed, stopped = 0, dict[int, LabError]()
-    if notebook is not None and options.chosen is None:
-        executed, stopped = _notebooks(prospect, notebook, folder, options, progress, failed)
+    if notebook is not None and chosen is None:
+        executed, stopped = _notebooks(prospect, notebook, folder, wanted, progress, failed)
     return Outcome(
         folder, index.counts, index.notes, failed, stopped, executed, prospect.impossible
     )
@@ -133,9 +122,9 @@ class _Log:
         self.folder, self._progress = folder, progress
         self.lines: dict[str, list[str]] = defaultdict(list)
 
-    def tell(self, title: str, line: str) -> None:
-        self._progress.run(title, line)
-        self.lines[title] = [*self.lines[title][-KEPT_LINES:], line]
+    def tell(self, title: str, event: Event) -> None:
+        self._progress.run(title, event)
+        self.lines[title] = [*self.lines[title][-KEPT_LINES:], str(event)]
 
     def end(self, run: Planned, title: str, error: object = None) -> None:
         """Write or remove the log of a run that ended; `error` is why it failed."""
@@ -148,34 +137,27 @@ class _Log:
 
 
 def _virtual(
-    prospect: Prospect, log: _Log, options: Options, engine: Engine | None
+    prospect: Prospect, log: _Log, wanted: Wanted, chosen: Sequence[Planned] | None
 ) -> tuple[dict[str, LabError], IndexWriter]:
     """Perform the runs concurrently, and update the index as they complete."""
-    wanted = options.chosen(prospect.distinct) if options.chosen else prospect.distinct
-    by_title = {run.title: run for run in wanted}
+    planned = prospect.distinct if chosen is None else chosen
+    by_title = {run.title: run for run in planned}
+    opened = Opened(prospect.runs, keep=False)
     with _writer(prospect, log.folder, planned_rows(prospect)) as index:
 
-        def tell(title: str, line: str) -> None:
-            log.tell(title, line)
-            if not is_last(line):
+        def tell(title: str, event: Event) -> None:
+            log.tell(title, event)
+            if not isinstance(event, ENDS):
                 return
-            run, error = by_title[title], line.removeprefix(f"{FAILED}: ")
-            if has_failed(line):
-                index.failed(run.key, error)
+            run, error = by_title[title], event.error if isinstance(event, Failed) else None
+            if error:
+                index.failed(run.key, str(error))
             else:
-                index.look(run.key)
-            log.end(run, title, error if has_failed(line) else None)
+                index.look(run.key, opened)
+            log.end(run, title, error)
             index.save()
 
-        failed = perform(
-            wanted,
-            Opened(prospect.runs, keep=False),
-            fresh=options.fresh,
-            jobs=options.jobs,
-            tell=tell,
-            engine=engine,
-            keep_going=not options.fail_fast,
-        )
+        failed = perform(planned, opened, replace(wanted, tell=tell))
     return failed, index
 
 
@@ -210,7 +192,7 @@ def _rows_of(
 
 
 def _real_time(
-    prospect: Prospect, log: _Log, options: Options, engine: Engine | None
+    prospect: Prospect, log: _Log, wanted: Wanted
 ) -> tuple[dict[str, LabError], IndexWriter]:
     """Perform the points one after the other, because concurrent runs would disturb one another.
     Conditions are repeated, and every repetition has a row."""
@@ -223,7 +205,7 @@ def _real_time(
             rows += _rows_of(prospect, point, p, planned)
         else:
             every = _repetitions(planned, p)
-            failed |= _performed(prospect, p, every, log, options, engine)
+            failed |= _performed(prospect, p, every, log, wanted)
             kept = [run for run in every if run.name in failed or is_run(prospect.runs / run.name)]
             rows += _rows_of(prospect, point, p, kept)
         with _writer(prospect, log.folder, rows) as index:
@@ -236,19 +218,14 @@ def _real_time(
 
 
 def _performed(
-    prospect: Prospect,
-    p: LabParameters,
-    every: Sequence[Planned],
-    log: _Log,
-    options: Options,
-    engine: Engine | None,
+    prospect: Prospect, p: LabParameters, every: Sequence[Planned], log: _Log, wanted: Wanted
 ) -> dict[str, LabError]:
     """Perform the runs of a point; the error of the one that ended it, by name."""
     log.lines.clear()
     try:
-        run(prospect.lab, p, fresh=options.fresh, progress=log.tell, engine=engine)
+        run(prospect.lab, p, replace(wanted, keep_going=False, tell=log.tell))
     except LabError as error:
-        if options.fail_fast or isinstance(error, Lost):
+        if not wanted.keep_going or isinstance(error, Lost):
             raise
         title = next(reversed(log.lines), "")
         stopped = next((run for run in every if run.title == title), every[0])
@@ -284,7 +261,7 @@ def _notebooks(
     prospect: Prospect,
     notebook: NotebookFile,
     folder: Path,
-    options: Options,
+    wanted: Wanted,
     progress: Progress,
     failed: Mapping[str, LabError],
 ) -> tuple[int, dict[int, LabError]]:
@@ -304,16 +281,16 @@ def _notebooks(
     executed = notebooks.arrange(
         folder, {number: identity for number, (_, identity) in every.items()}
     )
-    wanted = {
-        number: point for number, point in every.items() if options.fresh or number not in executed
+    missing = {
+        number: point for number, point in every.items() if wanted.fresh or number not in executed
     }
-    progress.notebooks(len(wanted))
+    progress.notebooks(len(missing))
     stopped = notebooks.execute_all(
         notebook,
-        wanted,
+        missing,
         folder,
-        jobs=slots.side_by_side(options.jobs, len(wanted)),
+        jobs=slots.side_by_side(wanted.jobs, len(missing)),
         tell=progress.notebook,
-        fail_fast=options.fail_fast,
+        fail_fast=not wanted.keep_going,
     )
-    return len(wanted) - len(stopped), stopped
+    return len(missing) - len(stopped), stopped

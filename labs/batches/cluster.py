@@ -28,13 +28,25 @@ from typing import Any
 from labs.batches.keep import keep, received
 from labs.catalog import find
 from labs.drive.record.seal import key
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import BRANCHES, BadInput, Damaged, Missing, RunFailed
 from labs.launch import audit
-from labs.launch.code_digest import Code
-from labs.launch.engine import Cancelled, Job, Lost, Say
 from labs.launch.launch import check_limits, check_system
-from labs.launch.make import Opened, make_once
-from labs.launch.plan import Planned, Planner, code_of
+from labs.launch.make import make_once
+from labs.launch.plan import Planned, Planner
+from labs.launch.wanted import (
+    AUTO,
+    Cancelled,
+    Job,
+    Line,
+    Lost,
+    Notice,
+    Opened,
+    Outcome,
+    Say,
+    Waiting,
+    Wanted,
+)
 from labs.read.display.format import few
 from labs.read.runs.archive import pack
 from labs.read.runs.compare import changes
@@ -68,17 +80,17 @@ _real_time = threading.Lock()
 
 
 @lru_cache(maxsize=8)
-def _station(batch: str, lab: str, testbed: str) -> tuple[Planner, Code]:
-    """The planner of a batch on this worker, and the code of its runs."""
+def _station(batch: str, lab: str, testbed: str) -> Planner:
+    """The planner of a batch on this worker."""
     check_system()
-    return Planner(find(lab), testbed), code_of(find(lab), testbed)
+    return Planner(find(lab), TESTBEDS[testbed])
 
 
-def perform(batch: str, lab: str, inputs: Inputs) -> bytes | Refusal:
+def perform(batch: str, lab: str, inputs: Inputs, boot: str = AUTO) -> bytes | Refusal:
     """Perform a run on this worker, and return it packed; the client submits this function. `lab`
-    is a name, or the path of a file."""
+    is a name, or the path of a file. With `boot` auto, the worker's environment says the mode."""
     try:
-        planner, driving = _station(batch, lab, inputs["testbed"])
+        planner = _station(batch, lab, inputs["testbed"])
         planned = planner.again(inputs, lab)
         if "repetition" in inputs:
             planned = planned.repeated(inputs["repetition"])
@@ -91,20 +103,22 @@ def perform(batch: str, lab: str, inputs: Inputs) -> bytes | Refusal:
         return UNFIT, str(error)
     try:
         with nullcontext() if planned.kernel else _real_time:
-            return _packed(batch, planned, driving)
+            wanted = Wanted() if boot == AUTO else Wanted(boot=boot)
+            return _packed(batch, planned, wanted)
     except (Exception, KeyboardInterrupt) as error:  # the latter would end the worker
         return type(error).__name__, str(error)
 
 
-def _packed(batch: str, planned: Planned, driving: Code) -> bytes:
+def _packed(batch: str, planned: Planned, wanted: Wanted) -> bytes:
     """A run, performed in a temporary folder; it ends at its next line if nobody wants it now."""
     worker = get_worker()
     task = worker.state.tasks[worker.get_current_task()]
 
-    def say(line: str) -> None:
+    def say(notice: Notice) -> None:
         if ended():
             raise KeyboardInterrupt
-        worker.log_event(batch, {"run": planned.key, "line": line})
+        waits = isinstance(notice, Waiting)
+        worker.log_event(batch, {"run": planned.key, "waits": waits, "text": notice.text})
 
     def ended() -> bool:
         return bool(task.state != "executing")
@@ -112,13 +126,13 @@ def _packed(batch: str, planned: Planned, driving: Code) -> bytes:
     audited = None if planned.kernel else audit.here()
     with tempfile.TemporaryDirectory(prefix="labs-", dir=worker.local_directory) as folder:
         opened, packed = Opened(Path(folder)), Path(folder, "run.tar.gz")
-        make_once(planned, driving, opened, False, ended, say, audited)
+        make_once(Job(planned, opened, wanted, audited), say, ended)
         pack(Path(folder, planned.name), packed, with_host=True, gzip_level=1)
         return packed.read_bytes()
 
 
 class DaskEngine:
-    """Performs runs on the workers of a scheduler (an `Engine` of `labs.launch.engine`).
+    """Performs runs on the workers of a scheduler (an `Engine` of `labs.launch.wanted`).
 
     Each thread of a worker performs one run at a time. `dashboard` lists the workers.
     """
@@ -163,14 +177,14 @@ class DaskEngine:
             self._waiting = True
             self._tell(f"waiting for workers that can perform these runs at {self.address}")
 
-    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> str:
+    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> Outcome:
         """Perform a run on one worker after the other until one returns it; verify and keep it."""
-        planned, title = job.planned, f"{job.planned.lab.name} {job.planned.title}"
+        planned, title = job.planned, f"{job.planned.lab} {job.planned.title}"
         self._say[planned.key] = say
         dead: list[str] = []
         while len(dead) <= DEATHS:
             with self._place(cancelled) as worker:
-                returned = self._returned(planned, worker, cancelled)
+                returned = self._returned(job, worker, cancelled)
             match returned:
                 case (str(kind), str(reason)) if kind == UNFIT:
                     self._leave_out(worker, reason)
@@ -213,14 +227,15 @@ class DaskEngine:
         count, worker = max(free, default=(0, ""))
         return worker if count > 0 else ""
 
-    def _returned(self, planned: Planned, worker: str, cancelled: Cancelled) -> object:
+    def _returned(self, job: Job, worker: str, cancelled: Cancelled) -> object:
         """What a worker returns for a run; a Refusal if dask cannot perform it there."""
-        source = planned.lab.source
-        lab = str(source.resolve()) if source else planned.lab.name
+        planned = job.planned
+        source = planned.source
+        lab = str(source.resolve()) if source else planned.lab
         there = {"workers": [worker], "pure": False}
         # By name, because dask ends a worker that cannot unpickle what it receives.
         module = self._client.submit(import_module, __name__, **there)
-        call = methodcaller("perform", self._name, lab, planned.inputs)
+        call = methodcaller("perform", self._name, lab, planned.inputs, job.wanted.boot)
         future = self._client.submit(call, module, **there)
         loop = self._client.loop.asyncio_loop
         arriving = asyncio.run_coroutine_threadsafe(future._result(), loop)
@@ -239,15 +254,20 @@ class DaskEngine:
             arriving.cancel()
             future.release()
 
-    def _keep(self, job: Job, title: str, returned: bytes) -> str:
-        """Verify and keep what a worker returned; MADE or EXISTS. Damaged for anything but the
-        planned run."""
+    def _keep(self, job: Job, title: str, returned: bytes) -> Outcome:
+        """Verify and keep what a worker returned. Damaged for anything but the planned run."""
         self._fit = True
         with received(returned, job.opened.folder) as run:
             if run.key != job.planned.key:
                 raise Damaged(f"{title}: a worker returned the run {run.name}. Run again")
             say = self._say.pop(run.key)
-            return keep(run, job.opened, title=job.planned.title, say=say, fresh=job.fresh)
+            return keep(
+                *(run, job.opened),
+                title=job.planned.title,
+                tell=lambda what: say(Waiting(what)),
+                fresh=job.wanted.fresh,
+                move=True,
+            )
 
     def _leave_out(self, worker: str, reason: str) -> None:
         with self._changed:
@@ -257,7 +277,9 @@ class DaskEngine:
 
     def _on_line(self, event: tuple[float, Mapping[str, Any]]) -> None:
         """Pass on a line about a run, in the thread of dask's client."""
-        self._say.get(event[1]["run"], str)(event[1]["line"])
+        told = event[1]
+        notice = Waiting(told["text"]) if told["waits"] else Line(told["text"])
+        self._say.get(told["run"], str)(notice)
 
     def _lost(self) -> Lost:
         return Lost(

@@ -21,6 +21,7 @@ from labs.drive.parameters.declare import LabParameters, Scalar, shown, unknown
 from labs.drive.record.disk import whole_file
 from labs.drive.record.seal import canonical, digest
 from labs.errors import BadInput, Damaged, LabError
+from labs.launch.wanted import Opened
 from labs.read.batch_index_schema import (
     DAMAGED,
     FAILED,
@@ -111,13 +112,13 @@ class IndexWriter:
         counts = Counter(code for codes in cells for code in set(str(codes or "").split()))
         return dict(counts.most_common())
 
-    def look(self, key: str) -> None:
-        """Read the run of a key for every row with this key. If it cannot be read, the rows become
-        `damaged`, with the reason."""
+    def look(self, key: str, opened: Opened | None = None) -> None:
+        """Read the run of a key for every row with this key, from `opened` if that is given. If it
+        cannot be read, the rows become `damaged`, with the reason."""
         if key not in self._row_of or not is_run(self._row_of[key].folder):
             return
         try:
-            self.fill(key, MADE, None, self._read(self._row_of[key]))
+            self.fill(key, MADE, None, self._read(self._row_of[key], opened))
         except LabError as error:
             self.fill(key, DAMAGED, str(error), {})
 
@@ -152,9 +153,9 @@ class IndexWriter:
     def __exit__(self, *of_an_error: object) -> None:
         self.save(now=True)
 
-    def _read(self, row: PlannedRow) -> Cells:
+    def _read(self, row: PlannedRow, opened: Opened | None) -> Cells:
         """The cells of a row, from its run; LabError if the run cannot be read."""
-        run = open_run(row.folder)
+        run = opened[row.folder.name] if opened else open_run(row.folder)
         if run.key != row.key:
             raise Damaged(f"{row.folder} contains a run with another key. Repeat it with --fresh")
         results = results_of(self._lab, run)

@@ -12,8 +12,8 @@ from labs.drive.record.run_folder import Staging, run_name
 from labs.drive.record.seal import HOST, NOT_SEALED, compute
 from labs.drive.record.stored_files import read_json
 from labs.errors import Damaged
-from labs.launch.make import Opened, alone
-from labs.launch.progress import EXISTS, MADE
+from labs.launch.make import alone
+from labs.launch.wanted import Exists, Opened, Outcome, Performed
 from labs.read.runs import raw_files
 from labs.read.runs.archive import run_folders, unpack
 from labs.read.runs.run import Run, open_run
@@ -42,23 +42,41 @@ def received(packed: bytes, runs: Path) -> Iterator[Run]:
 
 
 def keep(
-    run: Run, opened: Opened, *, title: str, say: Callable[[str], None], fresh: bool = False
-) -> str:
-    """Copy a verified run into a folder of runs, named by its key; MADE or EXISTS.
+    run: Run,
+    opened: Opened,
+    *,
+    title: str,
+    tell: Callable[[str], None],
+    fresh: bool = False,
+    move: bool = False,
+) -> Outcome:
+    """Copy a verified run into a folder of runs, named by its key. `tell` receives what this
+    waits for.
 
-    An existing complete run is replaced only if `fresh`. Damaged if the run changes while it is
-    copied.
+    An existing complete run is replaced only if `fresh`. The files of a folder that only this
+    process has are moved (`move`), not copied. Damaged if the run changes while it is copied.
     """
     name = run_name(run.lab, run.condition, run.key)
-    with alone(name, title, opened.folder, lambda: False, say):
+    with alone(name, title, opened.folder, lambda: False, tell):
         if not fresh and opened.complete(name):
-            return EXISTS
+            return Exists()
         with Staging(opened.folder, name) as staging:
-            _copy(run.path, staging.folder)
-            if compute(staging.folder).digest != run.digest:
+            if move:
+                _move(run.path, staging.folder)
+            else:
+                _copy(run.path, staging.folder)
+            if not move and compute(staging.folder) != run.seal:
                 raise Damaged(f"{run.path} was changed while it was copied. Run again")
-            staging.seal(_host(run))
-    return MADE
+            staging.seal(_host(run), hashed=run.seal)
+            opened.hashed(name, run.seal)
+    return Performed()
+
+
+def _move(run: Path, into: Path) -> None:
+    """Move all files of a run except the two that sealing writes."""
+    for entry in run.iterdir():
+        if entry.name not in NOT_SEALED:
+            entry.rename(into / entry.name)
 
 
 def _copy(run: Path, into: Path) -> None:

@@ -18,7 +18,7 @@ import nbformat
 
 from labs.drive.parameters.declare import Scalar
 from labs.drive.record.disk import write_whole
-from labs.drive.record.removal import is_single_file
+from labs.drive.record.removal import is_private_file
 from labs.drive.record.seal import canonical, digest
 from labs.drive.record.stored_files import read_json
 from labs.errors import LabError
@@ -57,7 +57,7 @@ def arrange(folder: Path, wanted: Mapping[int, str]) -> set[int]:
     """
     where = folder / FOLDER
     for left in where.glob(".*"):
-        if UNFINISHED.fullmatch(left.name) and is_single_file(left.lstat()):
+        if UNFINISHED.fullmatch(left.name) and is_private_file(left.lstat()):
             left.unlink()
     paths: dict[str, Path] = {}
     for path in sorted(where.glob("*.ipynb")):

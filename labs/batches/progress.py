@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TextIO
 
 from labs.errors import LabError
-from labs.launch.progress import FAILED, LONGEST_LINE, MADE, WAITING, Counts, has_failed
+from labs.launch.progress import LONGEST_LINE, Counts
+from labs.launch.wanted import Event, Failed, Performed, Waiting
 from labs.read.display.format import printable
 
 LEAST_PAUSE_S = 0.2
@@ -29,9 +30,9 @@ class Progress(Counts):
         self._notebooks: Counts | None = None
         self._told_s = -TOLD_S
 
-    def run(self, title: str, line: str) -> None:
-        """Receive a line about a run from the launcher."""
-        self._tell(self, title, line)
+    def run(self, title: str, event: Event) -> None:
+        """Receive an event of a run from the launcher."""
+        self._tell(self, title, event)
 
     def notebooks(self, count: int) -> None:
         """The runs are complete and are followed by this many notebooks."""
@@ -41,8 +42,8 @@ class Progress(Counts):
     def notebook(self, number: int, error: LabError | None) -> None:
         """A notebook was executed, or stopped at an error."""
         assert self._notebooks is not None
-        line = MADE if error is None else f"{FAILED}: {error}"
-        self._tell(self._notebooks, f"notebook {number:04d}", line)
+        event = Performed() if error is None else Failed(error)
+        self._tell(self._notebooks, f"notebook {number:04d}", event)
 
     def text(self) -> str:
         """`runs 12 of 48 (3 existed, 1 failed) | about 2 min left | default: waiting ...`."""
@@ -53,7 +54,7 @@ class Progress(Counts):
             stopped = f" ({books.failed} stopped)" if books.failed else ""
             parts.append(f"notebooks {books.done} of {books.total}{stopped}")
         parts += filter(None, [books.left() if books else self.left()])
-        waiting = [title for title, line in self.running.items() if line.startswith(WAITING)]
+        waiting = [title for title, event in self.running.items() if isinstance(event, Waiting)]
         parts += [f"{title}: {self.running[title]}" for title in (waiting or [*self.running])[:2]]
         return printable(" | ".join(parts))[:LONGEST_LINE]
 
@@ -61,10 +62,10 @@ class Progress(Counts):
         """End the line on a terminal."""
         self._line.end()
 
-    def _tell(self, counts: Counts, title: str, line: str) -> None:
-        counts.count(title, line)
-        if has_failed(line):
-            self._line.say(f"{title}: {line}")
+    def _tell(self, counts: Counts, title: str, event: Event) -> None:
+        counts.count(title, event)
+        if isinstance(event, Failed):
+            self._line.say(f"{title}: {event}")
         pause_s = LEAST_PAUSE_S if self._line.is_terminal else TOLD_S
         is_last = counts.done == counts.total
         if is_last or self._clock() - self._told_s >= pause_s:

@@ -14,6 +14,7 @@ from pathlib import Path
 from labs.batches.plan_file import PlanFile
 from labs.batches.points import Point
 from labs.drive.parameters.declare import LabParameters, plain
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import BadInput, LabError
 from labs.launch.launch import distinct_runs, plan_points
 from labs.launch.plan import Planned
@@ -22,7 +23,7 @@ from labs.read.runs.costs import Estimate, kind_of, median_of, samples_of
 
 MOST_ROWS = 200_000
 """Rows of an index, which has to be read again."""
-PERFORMED = frozenset({"virtual", "namespaces", "vagrant"})
+PERFORMED = frozenset(kind.name for kind in TESTBEDS.values() if kind.performs)
 RUNS = "RUNS"
 
 

@@ -11,9 +11,8 @@ from labs.batches.keep import keep
 from labs.drive.record.run_folder import run_name
 from labs.errors import BadInput, LabError, ResultsDiffer
 from labs.launch.launch import prepare
-from labs.launch.make import Opened
 from labs.launch.plan import Planned
-from labs.launch.progress import EXISTS
+from labs.launch.wanted import Exists, Opened
 from labs.read.runs.archive import run_folders, runs_folder
 from labs.read.runs.run import open_run
 
@@ -108,11 +107,11 @@ def merge(
             damaged.append(str(error))
             say(f"left out: {error}")
             continue
-        outcome = keep(run, opened, title=run.condition, say=say)
+        outcome = keep(run, opened, title=run.condition, tell=lambda what: say(f"waiting {what}"))
         other = opened[run_name(run.lab, run.condition, run.key)]
         if other.digest != run.digest:
             differing.append(f"{other.path} and {run.path}")
-        elif outcome == EXISTS:
+        elif isinstance(outcome, Exists):
             existing += 1
         else:
             copied += 1

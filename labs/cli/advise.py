@@ -128,7 +128,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _control(args: argparse.Namespace) -> str | None:
     """The congestion control that was named, if it is used; None without one."""
-    from labs.drive.kernel.build import congestion_controls
+    from labs.drive.kernel.options import congestion_controls
     from labs.drive.parameters.declare import nearest
     from labs.read.theory.advice import SIZED
 

@@ -28,10 +28,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from labs.drive.testbeds import VAGRANT
 from labs.errors import BadInput
 from labs.read.audit.items import Item
 
-HERE, VAGRANT = "here", "vagrant"
+HERE = "here"
 MARKS = {True: "!", False: " ", None: " "}
 UNKNOWN = "?"
 WIDEST = 120
@@ -52,13 +53,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Audit, and print or write the items."""
-    if args.testbed not in (HERE, VAGRANT):
-        raise BadInput(f"--testbed {args.testbed} cannot be audited. Allowed: {HERE}, {VAGRANT}")
+    if args.testbed not in (HERE, VAGRANT.name):
+        raise BadInput(
+            f"--testbed {args.testbed} cannot be audited. Allowed: {HERE}, {VAGRANT.name}"
+        )
     if args.html is not None and args.html.suffix not in (".html", ".htm"):
         raise BadInput(f"--html {args.html}: the name of the page must end in .html or .htm")
     from labs.studies.machine_audit import audited
 
-    items = audited(args.testbed)
+    items = audited(machines=args.testbed != HERE)
     if args.html is not None:
         from labs.drive.record.disk import write_whole
         from labs.publish.audit_page import page

@@ -24,6 +24,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from labs.batches.batch import Outcome
     from labs.batches.plan_file import PlanFile
     from labs.batches.prospect import Prospect
-    from labs.launch.engine import Engine
-    from labs.launch.plan import Planned
+    from labs.launch.wanted import Engine, Wanted
 
 BATCHES = Path("batches")
 SHOWN = 5
@@ -89,7 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Perform the batch and print its outcome. Raises LabError."""
-    run_flags.take(args)
+    wanted = run_flags.wanted(args, keep_going=not args.fail_fast)
     from labs.batches.batch import RUNS
     from labs.batches.plan_file import read_plan
     from labs.batches.prospect import prospect_of
@@ -103,7 +103,7 @@ def main(args: argparse.Namespace) -> int:
         report = _prospect_as_json(args, plan, prospect, folder, shard)
         print(json.dumps(report) if args.json else _describe_prospect(report))
         return 0
-    outcome = _perform(args, plan, prospect, folder, shard)
+    outcome = _perform(args, wanted, plan, prospect, folder, shard)
     report = _as_json(outcome)
     print(json.dumps(report) if args.json else _describe(report))
     return _verdict(outcome)
@@ -127,21 +127,22 @@ def _check_testbed(
     args: argparse.Namespace, prospect: Prospect, shard: tuple[int, int] | None
 ) -> None:
     """Refuse flags that would have no effect, or another one than requested."""
-    testbed = prospect.parameters[0].testbed
+    where = prospect.parameters[0].where
+    testbed = where.name
     cluster = args.scheduler is not None or args.cluster is not None
-    if shard is not None and testbed != "virtual":
+    if shard is not None and not where.virtual_time:
         raise BadInput(
             f"runs on {testbed} cannot be divided into shards, because their repetitions depend on "
             "one another. Write a plan per machine"
         )
     if args.testbed and not cluster:
         raise BadInput("--testbed is for a cluster. Add --scheduler or --cluster, or omit it")
-    if cluster and testbed == "vagrant":
+    if cluster and where.machines:
         raise BadInput(
-            "the testbed vagrant cannot be used on a cluster. Use the testbed virtual, or omit "
+            f"the testbed {testbed} cannot be used on a cluster. Use the testbed virtual, or omit "
             "--scheduler and --cluster"
         )
-    if cluster and args.testbed != (None if testbed == "virtual" else testbed):
+    if cluster and args.testbed != (None if where.virtual_time else testbed):
         raise BadInput(
             f"the testbed of the plan is {testbed}. On a cluster, real-time runs must be requested "
             f"with --testbed {testbed}, and others without --testbed"
@@ -154,22 +155,19 @@ def _suffix(index: int, count: int) -> str:
 
 def _perform(
     args: argparse.Namespace,
+    wanted: Wanted,
     plan: PlanFile,
     prospect: Prospect,
     folder: Path,
     shard: tuple[int, int] | None,
 ) -> Outcome:
     from labs.batches import shards
-    from labs.batches.batch import Options, owned, perform_batch
+    from labs.batches.batch import owned, perform_batch
     from labs.batches.progress import Progress
     from labs.launch.plan import least_repetitions
 
-    def chosen(runs: Sequence[Planned]) -> Sequence[Planned]:
-        assert shard is not None
-        return shards.shard(runs, *shard)
-
-    options = Options(args.jobs, args.fresh, args.fail_fast, None if shard is None else chosen)
-    runs = prospect.distinct if shard is None else chosen(prospect.distinct)
+    chosen = None if shard is None else shards.shard(prospect.distinct, *shard)
+    runs = prospect.distinct if chosen is None else chosen
     progress = Progress(len(runs) * least_repetitions(prospect.parameters[0]))
     try:
         with owned(folder), _engine(args) as engine:
@@ -182,7 +180,8 @@ def _perform(
                     f"{len(merged.damaged)} damaged",
                     file=sys.stderr,
                 )
-            return perform_batch(plan, prospect, folder, options, progress, engine)
+            wanted = replace(wanted, engine=engine)
+            return perform_batch(plan, prospect, folder, wanted, progress, chosen)
     finally:
         progress.close()
 

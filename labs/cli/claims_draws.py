@@ -46,7 +46,7 @@ def check_flags(args: argparse.Namespace) -> None:
         if unused := [name for name in WITH_SEEDS if getattr(args, name)]:
             raise BadInput(f"--{unused[0].replace('_', '-')} is used only with --seeds. Omit it")
         return
-    run_flags.take(args)
+    run_flags.wanted(args)
     if args.seeds < 1:
         raise BadInput(f"--seeds {args.seeds} is out of range. Allowed: 1 or more")
     if args.source is not None:
@@ -73,10 +73,10 @@ def wanted(
 
 def perform(args: argparse.Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> None:
     """Perform the missing draws; an error of the first kind if one failed."""
-    from labs.studies.grid import study
+    from labs.studies.grid import grid_of
 
     for _, p in draws:
-        raise_worst(study(p, over=_seeds(args), jobs=args.jobs))
+        raise_worst(grid_of(p, _seeds(args), run_flags.wanted(args)))
 
 
 def listed(args: argparse.Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> str:

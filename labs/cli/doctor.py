@@ -10,9 +10,10 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from labs.drive.parameters.declare import TESTBEDS, LabParameters, flag_name, unknown
+from labs.drive.parameters.declare import LabParameters, flag_name, unknown
 from labs.drive.parameters.declare import check as check_parameters
 from labs.drive.testbed.diagnosis import NOTES, Check, Diagnosis, examine
+from labs.drive.testbeds import RECORDED, TESTBEDS
 from labs.errors import BadInput, LabError
 from labs.launch import slots
 
@@ -43,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
     diagnoses = [
         with_places(diagnosis)
         for diagnosis in examine(parameters.kernels[0])
-        if args.testbed in (None, diagnosis.testbed)
+        if args.testbed in (None, diagnosis.where.name)
     ]
     if args.json:
         print(
@@ -59,7 +60,7 @@ def main(args: argparse.Namespace) -> int:
 
 def with_places(diagnosis: Diagnosis) -> Diagnosis:
     """A diagnosis with the slots for runs and their holders, if the runs are on this machine."""
-    if not diagnosis.can_run or diagnosis.testbed not in ("virtual", "namespaces"):
+    if not diagnosis.can_run or not diagnosis.where.on_this_machine:
         return diagnosis
     try:
         free = len(slots.held()) < slots.limit()
@@ -75,7 +76,7 @@ def with_places(diagnosis: Diagnosis) -> Diagnosis:
 def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     """A testbed's diagnosis as plain data; `next` is the command to run first, or null."""
     return {
-        "testbed": diagnosis.testbed,
+        "testbed": diagnosis.where.name,
         "can_run": diagnosis.can_run,
         "shapes_links": diagnosis.shapes,
         "next": diagnosis.first_step() or None,
@@ -108,7 +109,7 @@ def without_shaping() -> list[str]:
 
     names = []
     for lab in map(find, LABS):
-        every = lab.conditions(lab.Parameters(size="full", testbed="recorded"))
+        every = lab.conditions(lab.Parameters(size="full", testbed=RECORDED.name))
         plain = [condition for condition in every if not _needs_netem(lab, condition)]
         if len(plain) == len(every):
             names.append(lab.name)
@@ -124,7 +125,7 @@ def _needs_netem(lab: Lab, condition: Condition) -> bool:
 
 def describe(diagnosis: Diagnosis) -> str:
     """A testbed's diagnosis as lines: the verdict, then each finding with the step to take."""
-    lines = [f"{diagnosis.testbed}: {verdict(diagnosis)}  ({diagnosis.what})"]
+    lines = [f"{diagnosis.where.name}: {verdict(diagnosis)}  ({diagnosis.where.what})"]
     width = max(len(check.name) for check in diagnosis.checks)
     for check in diagnosis.checks:
         mark = "ok" if check.ok else ("no" if check.needed else "--")

@@ -60,8 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     again = verb(
         "reproduce",
         "build a kernel twice and compare the results",
-        "Builds in two folders, the second time as another user if you are root. If the digests\n"
-        "differ, the exit code is 5. Neither build is kept.",
+        "Builds in two folders. If the digests differ, the exit code is 5. Neither build is kept.",
         main_reproduce,
     )
     _version(again)
@@ -73,9 +72,9 @@ def _configure_build(verb: Callable[..., argparse.ArgumentParser]) -> None:
     build = verb(
         "build",
         "build a kernel, check it and store it",
-        "The source is your own TARBALL, or the package linux-source-VERSION. If the package is\n"
-        "not installed, apt downloads it from the release of Debian that has it (5.10: Debian 11;\n"
-        "6.1: 12; 6.12: 13; 7.2: testing), which needs no root and installs nothing.\n\n"
+        "The source is your own TARBALL, or the package linux-source-VERSION, which apt downloads\n"
+        "from the release of Debian that has it (5.10: Debian 11; 6.1: 12; 6.12: 13; 7.2:\n"
+        "testing). That needs no root and installs nothing.\n\n"
         "  labs kernel build                   the default version\n"
         "  labs kernel build 6.12 --dry-run    print what would be done\n"
         "  labs kernel build 6.1.190-1         one version of the source package",
@@ -122,6 +121,7 @@ def main(args: argparse.Namespace) -> int:
 
 def main_build(args: argparse.Namespace) -> int:
     from labs.drive.kernel.build import Progress, build, plan
+    from labs.drive.kernel.store import record
 
     spec = read_kernel_spec(args.spec)
     if args.dry_run:
@@ -134,9 +134,9 @@ def main_build(args: argparse.Namespace) -> int:
         into=args.into,
         progress=Progress(),
     )
-    content = _as_json(done.kernel) | {"built": done.fresh, "checked": done.checked}
     if args.json:
-        print(json.dumps(content))
+        checked = record(done.kernel.folder).get("checked", {})
+        print(json.dumps(_as_json(done.kernel) | {"built": done.fresh, "checked": checked}))
     else:
         how = "built and checked" if done.fresh else "already exists"
         print(f"Linux {done.kernel.source} {how}: {done.kernel.folder}")
@@ -198,17 +198,17 @@ def main_check(args: argparse.Namespace) -> int:
 
 
 def main_reproduce(args: argparse.Namespace) -> int:
-    from labs.drive.kernel.reproduce import plan, reproduce
+    from labs.drive.kernel.build import Progress, plan_reproduce, reproduce
 
     spec = read_kernel_spec(args.spec)
     if args.dry_run:
-        return _say(plan(spec), args.json)
-    builds = reproduce(spec, jobs=_checked_jobs(args))
+        return _say(plan_reproduce(spec), args.json)
+    builds = reproduce(spec, jobs=_checked_jobs(args), progress=Progress())
     same = len({build["sha256"] for build in builds}) == 1
     if args.json:
         print(json.dumps({"same": same, "builds": builds}))
     else:
-        print(terminal_table(builds, ("user", "seconds", "folder")))
+        print(terminal_table(builds, ("seconds", "folder")))
         print("\n".join(f"sha256 {build['sha256']}" for build in builds))
         print("identical" if same else "the builds differ")
     return 0 if same else ResultsDiffer.exit_code

@@ -9,6 +9,7 @@ import textwrap
 from labs.catalog import find
 from labs.drive.parameters.flags import as_markdown, describe, schema
 from labs.drive.parameters.notebook_cell import literals
+from labs.drive.testbeds import RECORDED
 from labs.read.lab import Lab
 
 WIDTH = 100
@@ -41,9 +42,9 @@ def main(args: argparse.Namespace) -> int:
 def describe_conditions(lab: Lab) -> str:
     """The names that --only accepts, below the titles of their groups, whatever this machine can
     run."""
-    few = {condition.name for condition in lab.conditions(lab.Parameters(testbed="recorded"))}
+    few = {condition.name for condition in lab.conditions(lab.Parameters(testbed=RECORDED.name))}
     groups: dict[str, list[str]] = {}
-    for condition in lab.conditions(lab.Parameters(size="full", testbed="recorded")):
+    for condition in lab.conditions(lab.Parameters(size="full", testbed=RECORDED.name)):
         groups.setdefault(condition.group, []).append(condition.name)
     lines = ["conditions (names for --only):"]
     for group, names in groups.items():

@@ -22,6 +22,7 @@ from labs.catalog import LABS, find
 from labs.cli import run_flags, run_report
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import add_flags, from_flags
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import BadInput, Missing
 from labs.read.display.format import command_lines
 from labs.read.lab import Lab
@@ -65,22 +66,21 @@ def lab_word(words: Sequence[str]) -> str | None:
 
 
 def main(args: argparse.Namespace) -> int:
-    run_flags.take(args)
+    wanted = run_flags.wanted(args)
     lab = find(args.lab)
     parameters, over = from_flags(lab.Parameters, args)
     if over:
         from labs.cli import run_grid
 
-        return run_grid.main(lab, parameters, over, args)
+        return run_grid.main(lab, parameters, over, args, wanted)
     if args.dry_run:
         steps = preview(lab, parameters)
         print(json.dumps(steps) if args.json else as_script(steps))
         return 0
     from labs.read.result_row import NO_RESULTS
-    from labs.studies.study import Wanted
     from labs.studies.study import study as study_of
 
-    study = study_of(parameters, Wanted(args.fresh, args.jobs))
+    study = study_of(parameters, wanted)
     report = run_report.as_json(lab, parameters, study)
     print(json.dumps(report) if args.json else run_report.describe(lab, report))
     if lacking := [on_kernel.lacks for on_kernel in study.kernels if on_kernel.lacks]:
@@ -109,7 +109,7 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
         "into": parameters.runs,
         "parameters": dataclasses.asdict(parameters),
         "repetitions": None
-        if parameters.testbed == "virtual"
+        if parameters.where.virtual_time
         else [
             parameters.repetitions_min,
             max(parameters.repetitions_min, parameters.repetitions_max),
@@ -126,7 +126,9 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
                 "runs": [of_kernel.get(condition.name) for of_kernel in names],
                 "commands": [
                     {"host": line.host, "argv": list(line.argv)}
-                    for line in commands_of(condition, lab.lines(condition), parameters.testbed)
+                    for line in commands_of(
+                        condition, lab.lines(condition), parameters.where.machines
+                    )
                 ],
             }
             for condition in conditions
@@ -158,7 +160,7 @@ def as_script(steps: Mapping[str, Any]) -> str:
             f"## {steps['lab']} {condition['condition']}, on the testbed {steps['testbed']}{often}",
         ]
         lines += [f"# {condition['note']}"] if condition["note"] else []
-        first = "machines" if steps["testbed"] == "vagrant" else "kernel"
+        first = "machines" if TESTBEDS[steps["testbed"]].machines else "kernel"
         lines += [f"# run: {name or f'needs the {first} first'}" for name in condition["runs"]]
         lines += command_lines(
             (line["host"], tuple(line["argv"])) for line in condition["commands"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 
-from labs.drive.kernel.boot import AUTO, EITHER
+from labs.drive.kernel.boot import EITHER
 from labs.errors import BadInput
+from labs.launch.wanted import AUTO, Wanted
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +24,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def take(args: argparse.Namespace) -> None:
-    """Check the number of concurrent runs, and set the mode for this process and its workers."""
+def wanted(args: argparse.Namespace, *, keep_going: bool = False) -> Wanted:
+    """How the arguments want the runs; BadInput for an impossible number of them."""
     if args.jobs is not None and args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs} is out of range; allowed: 1 or more")
-    if args.boot is not None:
-        os.environ["LABS_BOOT"] = args.boot
+    given = {} if args.boot is None else {"boot": args.boot}
+    return Wanted(getattr(args, "fresh", False), args.jobs, keep_going=keep_going, **given)

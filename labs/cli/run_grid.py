@@ -19,6 +19,7 @@ from labs.read.lab import Lab
 from labs.read.unused_parameters import same_run
 
 if TYPE_CHECKING:
+    from labs.launch.wanted import Wanted
     from labs.studies.grid import Grid
 
 NAMED = 3
@@ -26,14 +27,14 @@ NAMED = 3
 LACKING = "no results at "
 
 
-def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> int:
+def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace, wanted: Wanted) -> int:
     if args.dry_run:
         outline = preview(lab, p, over)
         print(json.dumps(outline) if args.json else describe_preview(outline))
         return 0
-    from labs.studies.grid import study
+    from labs.studies.grid import grid_of
 
-    grid = study(p, over=over, fresh=args.fresh, jobs=args.jobs)
+    grid = grid_of(p, over, wanted)
     report = as_json(lab, p, grid)
     print(json.dumps(report) if args.json else describe(lab, report))
     raise_worst(grid)
@@ -52,8 +53,8 @@ def raise_worst(grid: Grid) -> None:
 def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
     """The points, each with its conditions, their links, and the names of their runs."""
     from labs.launch.launch import distinct_runs, plan_points
-    from labs.launch.make import Opened
-    from labs.read.display.provenance import RECORDED, asked
+    from labs.launch.wanted import Opened
+    from labs.read.display.provenance import asked
     from labs.read.unused_parameters import unused_axes
     from labs.studies.grid import attempted, varied_points
 
@@ -70,7 +71,7 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
         if isinstance(error, LabError)
     }
     runs = {}
-    if p.testbed != RECORDED:
+    if p.where.performs:
         planned = plan_points(lab, wanted)
         opened = Opened(Path(p.runs))
         runs = {run.name: opened.complete(run.name) for run in distinct_runs(planned)}

@@ -88,14 +88,15 @@ def main(args: argparse.Namespace) -> int:
     """Verify, print what was found, and return the exit code of the grade. Raises LabError."""
     from labs.catalog import LABS, find
     from labs.drive.kernel.versions import read_kernel_spec
+    from labs.drive.testbeds import VIRTUAL
     from labs.errors import BadInput
     from labs.launch.launch import check_platform
     from labs.read.answers import computed
     from labs.read.runs import recorded
     from labs.verify.verify import Draw, verify
 
-    check_platform("virtual")
-    run_flags.take(args)
+    check_platform(VIRTUAL)
+    wanted = run_flags.wanted(args)
     for name in ("sample", "real_time"):
         value = getattr(args, name)
         if value is not None and value < (least := int(name != "real_time")):
@@ -109,7 +110,7 @@ def main(args: argparse.Namespace) -> int:
             verified = verify(
                 what,
                 Draw(spec, args.sample, args.real_time, args.seed),
-                jobs=args.jobs,
+                wanted,
                 notebooks=args.execute,
                 labs=(*LABS, *user_labs),
                 progress=sys.stderr.isatty(),

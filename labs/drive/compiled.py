@@ -11,7 +11,8 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from labs.drive.record.disk import cache, owned_folder
+from labs.drive.record.cache import cache
+from labs.drive.record.disk import owned_folder
 from labs.errors import Missing, RunFailed
 
 WARNINGS = (

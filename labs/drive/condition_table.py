@@ -145,7 +145,7 @@ def select(p: LabParameters, table: Iterable[Row]) -> tuple[Row, ...]:
     if p.size == "full":
         return tuple(entry for entry in seen if not entry.by_name)
     places = [entry.small for entry in seen]
-    if p.testbed == "vagrant" and any(entry.machines for entry in seen):
+    if p.where.machines and any(entry.machines for entry in seen):
         places = [entry.machines for entry in seen]
     placed = [(place, index) for index, place in enumerate(places) if place]
     return tuple(seen[index] for _, index in sorted(placed))

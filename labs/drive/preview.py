@@ -12,14 +12,14 @@ from labs.guest.testbed.link import Argv, Link, addressing, layout, linking, wir
 
 
 def preview(
-    condition: Condition, of_lab: Sequence[tuple[str, Argv]] = (), testbed: str = "virtual"
+    condition: Condition, of_lab: Sequence[tuple[str, Argv]] = (), machines: bool = False
 ) -> tuple[Command, ...]:
     """Every ip, tc, ethtool and sysctl line of a run, in order, each with its host ('' for the
     machine that has the namespaces). Times are 0 and exit codes None.
 
-    `of_lab` are the lines that the lab adds to those of the link: host and words.
+    `of_lab` are the lines that the lab adds to those of the link: host and words. `machines` says
+    whether the hosts are machines.
     """
-    machines = testbed == "vagrant"
     lines = between_machines(condition.link) if machines else of_namespaces(condition.link)
     for host in ("server", "client"):
         settings = {**ALWAYS, **dict(sorted(condition.sysctls.get(host, {}).items()))}

@@ -10,32 +10,47 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.record import study_file as studies
-from labs.drive.record.disk import abandoned
+from labs.drive.record.lock import abandoned
 from labs.drive.record.run_folder import clear_stale
 from labs.drive.testbed.diagnosis import process_limits
+from labs.drive.testbeds import Kind
 from labs.errors import LabError, Missing, RunFailed
 from labs.guest.units import MIB
-from labs.launch import audit, slots
-from labs.launch import code_digest as code
-from labs.launch.engine import Engine, Job, Lost, Threads, failed_run
-from labs.launch.make import MAKING, Opened
-from labs.launch.plan import Planned, Planner, code_of, plan
-from labs.launch.progress import EXISTS, FAILED
+from labs.launch import slots
+from labs.launch.make import MAKING, make_once
+from labs.launch.plan import Planned, Planner, plan
+from labs.launch.wanted import (
+    ENDS,
+    Cancelled,
+    Engine,
+    Event,
+    Exists,
+    Failed,
+    Job,
+    Lost,
+    Notice,
+    Opened,
+    Outcome,
+    Say,
+    Wanted,
+)
 from labs.read.lab import Lab
 from labs.read.runs.run import Run
 
-Progress = Callable[[str, str], None]
-"""Called with a run's title and a line about it (`labs.launch.progress`)."""
-Event = tuple[Job, str | Future[str]]
-"""A line about a run, or its end."""
+if TYPE_CHECKING:
+    from labs.launch.audit import Collected
+
+Told = tuple[Job, Event | BaseException]
+"""What happened to a run; an exception ends all of them."""
 
 # A capture of 1 GiB with offloads off is 740,000 packets of at most 144 bytes.
 FREE_MIB = 256
@@ -58,98 +73,68 @@ class Made:
         return tuple(self.opened[name] for name in self.names)
 
 
-def run(
-    lab: Lab,
-    p: LabParameters,
-    *,
-    fresh: bool = False,
-    jobs: int | None = None,
-    progress: Progress | None = None,
-    engine: Engine | None = None,
-) -> Made:
+def run(lab: Lab, p: LabParameters, wanted: Wanted | None = None) -> Made:
     """Perform the missing runs of the study that the parameters describe, and return the study.
 
-    Up to `jobs` runs (default: one per CPU) are concurrent, in slots that all processes of a user
-    share; two processes never perform the same run. In real time there is one run at a time, and
-    conditions are repeated (`labs.launch.repeat`). Complete runs are reused unless `fresh`. A
-    failure, like ^C, ends running runs and cancels the others; complete runs are kept, so the same
-    call resumes from there.
+    Concurrent runs take slots that all processes of a user share; two processes never perform the
+    same run. In real time there is one run at a time, and conditions are repeated
+    (`labs.launch.repeat`). Complete runs are reused. A failure, like ^C, ends running runs and
+    cancels the others; complete runs are kept, so the same call resumes from there.
     """
-    check_platform(p.testbed)
-    tell = progress or _tell_nobody
+    check_platform(p.where)
+    wanted = wanted or Wanted()
     opened = Opened(Path(p.runs))
-
-    def make_missing(wanted: Sequence[Planned]) -> None:
-        perform(wanted, opened, fresh=fresh, jobs=jobs, tell=tell, engine=engine)
-
     planned = plan(lab, p)
     prepare(opened.folder)
-    if p.testbed == "virtual":
-        make_missing(planned)
+    if p.where.virtual_time:
+        perform(planned, opened, wanted)
     else:
         # Repetitions are compared while the study runs, which needs numpy; virtual time does not.
         from labs.launch.repeat import repeat  # noqa: PLC0415
 
-        planned = repeat(planned, p, make_missing, lambda repetition: opened[repetition.name])
+        planned = repeat(lab, planned, p, opened, lambda runs: perform(runs, opened, wanted))
     return _study(lab, p, opened, planned)
 
 
 def run_points(
     lab: Lab,
     points: Sequence[LabParameters],
-    *,
-    fresh: bool = False,
-    jobs: int | None = None,
-    progress: Progress | None = None,
-    names: Sequence[str] = (),
-) -> tuple[Made | LabError, ...]:
-    """As `run`, for many sets of parameters with one folder of runs; one study or error per set.
+    planned: Sequence[tuple[Planned, ...] | LabError],
+    wanted: Wanted,
+) -> list[Made | LabError]:
+    """The studies of many sets of parameters in virtual time, with one folder of runs.
 
-    In virtual time all distinct runs are performed concurrently, each of them once, even if several
-    points share it. A point that cannot be planned, or has a failed run, does not affect others.
-    `names` name the points in progress messages. On other testbeds the points are sequential.
+    `planned` are their runs (`plan_points`). All distinct ones are performed concurrently, each of
+    them once. A point that could not be planned, or has a failed run, has this error in place of a
+    study, and does not affect others.
     """
-    tell = progress or _tell_nobody
-    if any(p.testbed != "virtual" for p in points):
-        return tuple(
-            _or_error(lambda p=p: run(lab, p, fresh=fresh, jobs=jobs, progress=tell))  # type: ignore[misc]
-            for p in points
-        )
     opened = Opened(Path(points[0].runs))
-    planned = plan_points(lab, points, names)
     prepare(opened.folder)
-    distinct = distinct_runs(planned)
-    failed = perform(distinct, opened, fresh=fresh, jobs=jobs, tell=tell, keep_going=True)
-
-    def study(p: LabParameters, of_point: tuple[Planned, ...] | LabError) -> Made | LabError:
-        if isinstance(of_point, LabError):
-            return of_point
-        error = next((failed[run.name] for run in of_point if run.name in failed), None)
-        return error or _study(lab, p, opened, of_point)
-
+    failed = perform(distinct_runs(planned), opened, replace(wanted, keep_going=True))
+    studies: list[Made | LabError] = []
     # In reverse order: the study of the first point is then the newest one of its folder.
-    made = [
-        study(p, of_point) for p, of_point in zip(reversed(points), reversed(planned), strict=True)
-    ]
-    return tuple(reversed(made))
+    for p, runs in zip(reversed(points), reversed(planned), strict=True):
+        if isinstance(runs, LabError):
+            studies.append(runs)
+        else:
+            error = next((failed[run.name] for run in runs if run.name in failed), None)
+            studies.append(error or _study(lab, p, opened, runs))
+    return studies[::-1]
 
 
 def plan_points(
     lab: Lab, points: Sequence[LabParameters], names: Sequence[str] = ()
 ) -> list[tuple[Planned, ...] | LabError]:
-    """The runs of each point, or the error that prevents planning."""
-    planners: dict[str, Planner] = {}
+    """The runs of each point, or the error that prevents planning; all are on one testbed. `names`
+    name the points in progress messages."""
+    planner: Planner | None = None
     planned: list[tuple[Planned, ...] | LabError] = []
-    for number, p in enumerate(points):
+    for p, name in zip(points, names or [""] * len(points), strict=True):
         try:
-            if p.testbed not in planners:
-                planners[p.testbed] = Planner(lab, p.testbed)
-            runs = planners[p.testbed].plan(p)
+            planner = planner or Planner(lab, p.where)
+            planned.append(tuple(replace(run, point=name) for run in planner.plan(p)))
         except LabError as error:
             planned.append(error)
-        else:
-            point = names[number] if names else ""
-            planned.append(tuple(replace(run, point=point) for run in runs) if point else runs)
     return planned
 
 
@@ -167,33 +152,41 @@ def prepare(runs: Path) -> None:
     check_free_space(runs)
 
 
-def perform(
-    wanted: Sequence[Planned],
-    opened: Opened,
-    *,
-    fresh: bool = False,
-    jobs: int | None = None,
-    tell: Progress,
-    engine: Engine | None = None,
-    keep_going: bool = False,
-) -> dict[str, LabError]:
+def perform(planned: Sequence[Planned], opened: Opened, wanted: Wanted) -> dict[str, LabError]:
     """Perform the planned runs that are not complete; return the errors of failed ones by name.
 
-    `engine` performs them, or else `jobs` threads. A failure is raised and cancels the other runs,
-    unless `keep_going`; Lost always is. This thread reports the lines of all runs.
+    A failure is raised and cancels the other runs, unless the call wants to keep going; Lost always
+    is. This thread tells the events of all runs.
     """
     missing = []
-    for run in wanted:
-        if not fresh and opened.complete(run.name):
-            tell(run.title, EXISTS)
+    for run in planned:
+        if not wanted.fresh and opened.complete(run.name):
+            wanted.tell(run.title, Exists())
         else:
             missing.append(run)
     if not missing:
         return {}
-    listed = _jobs_of(missing, opened, fresh)
-    if engine is None:
-        engine = _threads(missing, jobs)
-    return _perform_all(listed, engine, tell, keep_going)
+    audited = _audited(missing[0])
+    jobs = [Job(run, opened, wanted, audited) for run in missing]
+    return _perform_all(jobs, wanted.engine or _threads(missing, wanted.jobs), wanted)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Performs runs on this machine; each takes one of the user's slots."""
+
+    places: int
+
+    def check(self) -> None:
+        """Do nothing, because every run on this machine ends."""
+
+    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> Outcome:
+        def say_unless_cancelled(notice: Notice) -> None:
+            if cancelled():
+                raise KeyboardInterrupt
+            say(notice)
+
+        return make_once(job, say_unless_cancelled, cancelled)
 
 
 def _threads(missing: Sequence[Planned], jobs: int | None) -> Threads:
@@ -205,38 +198,25 @@ def _threads(missing: Sequence[Planned], jobs: int | None) -> Threads:
     return Threads(slots.side_by_side(jobs, len(missing)))
 
 
-def _jobs_of(missing: Sequence[Planned], opened: Opened, fresh: bool) -> list[Job]:
-    """The runs with the code that they execute; RunFailed if it has changed since planning."""
-    first = missing[0]
-    driving = code_of(first.lab, first.inputs["testbed"])
-    digest = code.digest(driving)
-    if any(digest != planned.inputs["code"] for planned in missing):
-        raise RunFailed(f"{first.lab.name} was changed after its runs were planned. Run it again")
-    audited = _audited(first)
-    return [Job(planned, driving, opened, fresh, audited) for planned in missing]
-
-
-def _perform_all(
-    jobs: Sequence[Job], engine: Engine, tell: Progress, keep_going: bool
-) -> dict[str, LabError]:
-    """Perform all runs, and report their lines and failures as they come."""
-    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+def _perform_all(jobs: Sequence[Job], engine: Engine, wanted: Wanted) -> dict[str, LabError]:
+    """Perform all runs, and tell what happens to them; the failures of those that failed."""
+    events: queue.SimpleQueue[Told] = queue.SimpleQueue()
     cancelled = threading.Event()
     failed: dict[str, LabError] = {}
 
-    def perform_job(job: Job) -> str:
-        with failed_run(job.planned):
-            return engine.perform(job, lambda line: events.put((job, line)), cancelled.is_set)
-
-    def end(job: Job, done: Future[str]) -> None:
-        events.put((job, done))
+    def perform_job(job: Job) -> None:
+        events.put((job, _ended(engine, job, lambda it: events.put((job, it)), cancelled.is_set)))
 
     with ThreadPoolExecutor(engine.places) as threads:
         try:
             for job in jobs:
-                threads.submit(perform_job, job).add_done_callback(partial(end, job))
+                threads.submit(perform_job, job)
             for job, event in _until_ended(events, len(jobs), engine.check):
-                failed |= _report(job, event, tell, keep_going)
+                wanted.tell(job.planned.title, event)
+                if isinstance(event, Failed):
+                    if not wanted.keep_going:
+                        raise event.error
+                    failed[job.planned.name] = event.error.with_traceback(None)
         except BaseException:
             cancelled.set()
             threads.shutdown(wait=False, cancel_futures=True)
@@ -244,39 +224,37 @@ def _perform_all(
     return failed
 
 
+def _ended(engine: Engine, job: Job, say: Say, cancelled: Cancelled) -> Event | BaseException:
+    """Perform a run; how it ended. A refused fork or a full disk concerns one run, too."""
+    try:
+        return engine.perform(job, say, cancelled)
+    except Lost as error:
+        return error
+    except LabError as error:
+        return Failed(error)
+    except OSError as error:
+        title = f"{job.planned.lab} {job.planned.title}"
+        return Failed(RunFailed(f"{title}: {error}. Run again"))
+    except BaseException as error:
+        return error
+
+
 def _until_ended(
-    events: queue.SimpleQueue[Event], runs: int, check: Callable[[], None]
-) -> Iterator[Event]:
-    """The events until so many runs have ended; `check` is called every CHECK_S in between."""
+    events: queue.SimpleQueue[Told], runs: int, check: Callable[[], None]
+) -> Iterator[tuple[Job, Event]]:
+    """The events until so many runs have ended; `check` is called every CHECK_S in between. What
+    ends all runs is raised."""
     next_s = 0.0
     while runs:
         if time.monotonic() >= next_s:
             check()
             next_s = time.monotonic() + CHECK_S
         with suppress(queue.Empty):
-            event = events.get(timeout=CHECK_S)
-            yield event
-            runs -= not isinstance(event[1], str)
-
-
-def _report(
-    job: Job, event: str | Future[str], tell: Progress, keep_going: bool
-) -> dict[str, LabError]:
-    """Report a line or the outcome of a run. Its failure, by name, if others continue."""
-    if isinstance(event, str):
-        tell(job.planned.title, event)
-        return {}
-    try:
-        outcome = event.result()
-    except Lost:
-        raise
-    except LabError as error:
-        tell(job.planned.title, f"{FAILED}: {error}")
-        if not keep_going:
-            raise
-        return {job.planned.name: error.with_traceback(None)}
-    tell(job.planned.title, outcome)
-    return {}
+            job, event = events.get(timeout=CHECK_S)
+            if isinstance(event, BaseException):
+                raise event
+            runs -= isinstance(event, ENDS)
+            yield job, event
 
 
 def _study(lab: Lab, p: LabParameters, opened: Opened, planned: Sequence[Planned]) -> Made:
@@ -289,22 +267,13 @@ def _study(lab: Lab, p: LabParameters, opened: Opened, planned: Sequence[Planned
     return Made(file, opened, tuple(run.name for run in planned))
 
 
-def _or_error(make: Callable[[], Made]) -> Made | LabError:
-    try:
-        return make()
-    except LabError as error:
-        return error
-
-
-def _tell_nobody(title: str, line: str) -> None:
-    """Discard progress."""
-
-
-def _audited(planned: Planned) -> audit.Collected | None:
+def _audited(planned: Planned) -> Collected | None:
     """The settings of the machines of real-time runs; once per round, before its first run."""
-    if planned.machines:
-        return audit.vagrant(planned.machines.ssh_config)
-    return None if planned.kernel else audit.here()
+    if planned.kernel:
+        return None
+    from labs.launch import audit  # noqa: PLC0415  virtual time needs none
+
+    return audit.vagrant(planned.machines.ssh_config) if planned.machines else audit.here()
 
 
 def check_free_space(runs: Path) -> None:
@@ -326,14 +295,14 @@ def check_free_space(runs: Path) -> None:
         )
 
 
-def check_platform(testbed: str) -> None:
+def check_platform(where: Kind) -> None:
     """Missing if no run can be performed on this operating system. Another Unix can drive the
     virtual machines."""
-    if sys.platform.startswith("linux") or (testbed == "vagrant" and sys.platform != "win32"):
+    if sys.platform.startswith("linux") or (where.machines and sys.platform != "win32"):
         return
     raise Missing(
-        f"runs on the testbed {testbed} need Linux, and this is {sys.platform}. Read the recorded "
-        'runs instead: --testbed recorded, or TESTBED = "recorded" in a notebook'
+        f"runs on the testbed {where.name} need Linux, and this is {sys.platform}. Read the "
+        'recorded runs instead: --testbed recorded, or TESTBED = "recorded" in a notebook'
     )
 
 

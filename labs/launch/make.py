@@ -10,126 +10,98 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from labs.drive.kernel.boot import AUTO, EITHER, PATH, PTRACE, boot
+from labs.drive.kernel.boot import EITHER, PATH, PTRACE, boot
 from labs.drive.kernel.guest_root import kept_root
 from labs.drive.kernel.kept_copy import check, content_digest
-from labs.drive.record.disk import OwnedPath, written_to
+from labs.drive.record.disk import written_to
 from labs.drive.record.run_folder import Staging
 from labs.drive.record.stored_files import read_json
 from labs.drive.testbeds import TESTBEDS, VIRTUAL
-from labs.errors import BRANCHES, BadInput, Damaged, LabError, RunFailed
+from labs.errors import BRANCHES, BadInput, Damaged, RunFailed
 from labs.guest import entry as guest
 from labs.guest.entry import FAILURE, INPUTS
 from labs.guest.programs.init import INSIDE_CODE, PYTHON
-from labs.launch import audit, inventory, locks, slots
 from labs.launch import code_digest as code
+from labs.launch import inventory, locks, slots
 from labs.launch.plan import Planned
-from labs.launch.progress import EXISTS, MADE, WAITING
+from labs.launch.wanted import (
+    AUTO,
+    BOOT,
+    Cancelled,
+    Exists,
+    Job,
+    Line,
+    Outcome,
+    Performed,
+    Say,
+    Waiting,
+)
 from labs.read.runs import raw_files
 from labs.read.runs.archive import AUDIT
-from labs.read.runs.run import Run, open_run
+
+if TYPE_CHECKING:
+    from labs.launch.audit import Collected
 
 PREFIX = "labs: "
 # The lock of a run in progress, next to its folder, so that each run is performed once.
 MAKING = ".making-"
 PROBE_BYTES = 1 << 16
-# How virtual kernels boot: auto, seccomp or ptrace. The bytes of a run do not depend on it.
-BOOT = "LABS_BOOT"
 
 
-class Opened:
-    """The complete runs of a folder. Each is verified and opened once, unless `keep` is false,
-    because a batch has too many to keep all of them open."""
+def make_once(job: Job, say: Say, cancelled: Cancelled) -> Outcome:
+    """Perform a run in a slot, unless another process performs it first."""
+    planned, opened = job.planned, job.opened
 
-    def __init__(self, runs: Path, *, keep: bool = True) -> None:
-        self.folder = runs
-        self._keep = keep
-        self._runs: dict[str, Run] = {}
+    def wait(what: str) -> None:
+        say(Waiting(what))
 
-    def __getitem__(self, name: str) -> Run:
-        """A run; BadInput or Damaged if it is not complete."""
-        run = self._runs.get(name) or open_run(self.folder / name)
-        if self._keep:
-            self._runs[name] = run
-        return run
-
-    def complete(self, name: str) -> bool:
-        """Whether a run exists, is complete, and matches its seal."""
-        try:
-            return (self.folder / name).is_dir() and bool(self[name])
-        except LabError:
-            return False
-
-
-def make_once(
-    planned: Planned,
-    driving: code.Code,
-    opened: Opened,
-    fresh: bool,
-    cancelled: Callable[[], bool],
-    say: Callable[[str], None],
-    audited: audit.Collected | None,
-) -> str:
-    """Perform a run unless another process performs it first; return the outcome."""
-    with alone(planned.name, planned.title, opened.folder, cancelled, say):
-        if not fresh and opened.complete(planned.name):
-            return EXISTS
-        with slots.slot(planned.title, cancelled, say) as cpu:
+    with alone(planned.name, planned.title, opened.folder, cancelled, wait):
+        if not job.wanted.fresh and opened.complete(planned.name):
+            return Exists()
+        with slots.slot(planned.title, cancelled, wait) as cpu:
             if cancelled():
                 raise KeyboardInterrupt
-            make(planned, driving, opened.folder, cpu, say, audited)
-    return MADE
+            make(job, cpu, say)
+    return Performed()
 
 
 @contextmanager
 def alone(
-    name: str, title: str, runs: Path, cancelled: Callable[[], bool], say: Callable[[str], None]
+    name: str, title: str, runs: Path, cancelled: Cancelled, tell: Callable[[str], None]
 ) -> Iterator[None]:
-    """Hold the lock of a run of this name in a folder; wait while another process holds it."""
+    """Hold the lock of a run of this name in a folder; wait while another process holds it. `tell`
+    receives what this waits for."""
     # Per user, because a user cannot lock the file of another user.
     named = runs / f"{MAKING}{os.getuid()}-{name}"
     elsewhere = "write to another folder with --into DIR"
-    strangers: set[Path] = set()
-
-    def free() -> OwnedPath | None:
-        lock = locks.of_this_user(named)
-        if lock != named and lock not in strangers:
-            strangers.add(lock)
-            say(f"{WAITING} not for {named.name}, which user {locks.user_of(named)} holds")
-        return locks.take(lock, title, elsewhere)
 
     def held_by() -> str:
-        by = locks.holder(locks.of_this_user(named))
+        by = locks.holder(named)
         return f"for the same run: {by.describe() if by else 'it has just ended'}"
 
-    with locks.wait_for(free, held_by, cancelled, say):
+    with locks.wait_for(lambda: locks.take(named, title, elsewhere), held_by, cancelled, tell):
         yield
 
 
-def make(
-    planned: Planned,
-    driving: code.Code,
-    runs: Path,
-    cpu: int | None,
-    say: Callable[[str], None],
-    audited: audit.Collected | None = None,
-) -> Path:
-    """Perform one run and return its folder; a failed run leaves nothing behind. `audited` has the
-    settings of its machines, which have no influence in virtual time."""
+def make(job: Job, cpu: int | None, say: Say) -> Path:
+    """Perform one run and return its folder; a failed run leaves nothing behind."""
+    planned = job.planned
     interpreter = inventory.python()
     _check_programs(planned, interpreter)
-    copied = code.copied(driving, planned.root.interpreter if planned.root else (interpreter,))
-    experiment = code.OWN_LAB if planned.lab.source else planned.lab.experiment
+    copied = code.copied(
+        planned.driving, planned.root.interpreter if planned.root else (interpreter,)
+    )
+    experiment = code.OWN_LAB if planned.source else planned.experiment
     started = time.time()
     mode = None
-    with Staging(runs, planned.name) as staging:
+    with Staging(job.opened.folder, planned.name) as staging:
         staging.write_json(INPUTS, _for_the_guest(planned, interpreter))
 
         def on_line(line: str) -> None:
             if line.startswith(PREFIX):
-                say(line.removeprefix(PREFIX))
+                say(Line(line.removeprefix(PREFIX)))
 
         try:
             if planned.kernel and planned.root:
@@ -144,30 +116,25 @@ def make(
                     seed=planned.inputs["seed"],
                     cpu=cpu,
                     on_line=on_line,
-                    modes=_modes(planned),
+                    modes=_modes(job),
                 )
                 check(root)
             else:
-                _here(
-                    guest.argv(
-                        interpreter,
-                        str(copied.folder),
-                        TESTBEDS[planned.inputs["testbed"]].module,
-                        experiment,
-                    ),
-                    staging.folder,
-                    on_line,
-                )
+                module = TESTBEDS[planned.inputs["testbed"]].module
+                argv = guest.argv(interpreter, str(copied.folder), module, experiment)
+                _here(argv, staging.folder, on_line)
         except RunFailed as error:
             check_room(staging.folder)
             _raise_failure(planned, staging.folder)
             reason = without_colours(str(error))
-            raise RunFailed(f"{planned.lab.name} {planned.condition.name}: {reason}") from error
+            raise RunFailed(f"{planned.lab} {planned.condition.name}: {reason}") from error
         staging.check()
         _raise_failure(planned, staging.folder)
         check(copied)
         _check_output(planned, staging.folder)
-        return staging.seal(_about_this_machine(started, mode, audited))
+        folder = staging.seal(_about_this_machine(started, mode, job.audited))
+        job.opened.hashed(planned.name, staging.hashed)
+        return folder
 
 
 def without_colours(text: str) -> str:
@@ -241,7 +208,7 @@ def _raise_failure(planned: Planned, folder: Path) -> None:
         kind, message = str(failure["kind"]), str(failure["message"])
     except (Damaged, KeyError):
         return  # there is none, or it was cut short with the run that wrote it
-    raise BRANCHES.get(kind, RunFailed)(f"{planned.lab.name} {planned.condition.name}: {message}")
+    raise BRANCHES.get(kind, RunFailed)(f"{planned.lab} {planned.condition.name}: {message}")
 
 
 def _check_output(planned: Planned, folder: Path) -> None:
@@ -251,7 +218,7 @@ def _check_output(planned: Planned, folder: Path) -> None:
         raw_files.check(folder, names)
     except Damaged as error:
         raise RunFailed(
-            f"{planned.lab.name} {planned.condition.name}: the output of the run cannot be read: "
+            f"{planned.lab} {planned.condition.name}: the output of the run cannot be read: "
             f"{error}. The run was discarded. Run it again, or with other parameters"
         ) from error
 
@@ -263,19 +230,19 @@ def _processor() -> str | None:
         return next(models, None)
 
 
-def _modes(planned: Planned) -> tuple[str, ...]:
+def _modes(job: Job) -> tuple[str, ...]:
     """How the kernel of a run may be booted: as the user asks, or, for a lab that is not of this
     package, only in the mode in which its programs cannot leave the kernel."""
-    asked = os.environ.get(BOOT, AUTO)
+    asked = job.wanted.boot
     if asked in EITHER:
         return (asked,)
     if asked != AUTO:
         raise BadInput(f"{BOOT}={asked} is not allowed. Allowed: {AUTO}, {', '.join(EITHER)}")
-    return (PTRACE,) if planned.lab.source else EITHER
+    return (PTRACE,) if job.planned.source else EITHER
 
 
 def _about_this_machine(
-    started: float, mode: str | None, audited: audit.Collected | None
+    started: float, mode: str | None, audited: Collected | None
 ) -> dict[str, Any]:
     """Data that may differ between two equal runs; `mode` is that of the virtual kernel."""
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from labs.drive.record.run_folder import run_name
 from labs.drive.record.seal import key
 from labs.drive.record.stored_files import AGAIN, VERSION
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
+from labs.drive.testbeds import Kind
 from labs.errors import Damaged, Missing
 from labs.guest.condition import Condition, from_json, seed_of
 from labs.launch import code_digest as code
@@ -29,13 +30,18 @@ from labs.read.lab import Lab
 
 @dataclass(frozen=True)
 class Planned:
-    """One planned run: its condition, its inputs and their key, the programs that it starts, and
-    either the kernel and the guest's root (virtual testbed) or the running machines (vagrant)."""
+    """One planned run: the name of its lab and the module or the user's own file with its
+    experiment, its condition, its inputs and their key, the code that it executes, the programs
+    that it starts, and either the kernel and the guest's root (virtual testbed) or the running
+    machines (vagrant)."""
 
-    lab: Lab
+    lab: str
+    experiment: str
+    source: Path | None
     condition: Condition
     inputs: dict[str, Any]
     key: str
+    driving: code.Code = field(repr=False)
     programs: Mapping[str, Path]
     kernel: Kernel | None
     root: GuestRoot | None
@@ -58,12 +64,12 @@ class Planned:
 
     @property
     def name(self) -> str:
-        return run_name(self.lab.name, self.condition.name, self.key)
+        return run_name(self.lab, self.condition.name, self.key)
 
 
 def least_repetitions(p: LabParameters) -> int:
     """How many runs of each condition a study always includes."""
-    return 1 if p.testbed == "virtual" else p.repetitions_min
+    return 1 if p.where.virtual_time else p.repetitions_min
 
 
 def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
@@ -72,7 +78,7 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
     In real time each is the first repetition of its condition. In virtual time a run repeats to
     the byte, so there are no repetitions.
     """
-    return Planner(lab, p.testbed).plan(p)
+    return Planner(lab, p.where).plan(p)
 
 
 class Planner:
@@ -82,12 +88,13 @@ class Planner:
     determined once. Planning a further set therefore takes about as long as computing its keys.
     """
 
-    def __init__(self, lab: Lab, testbed: str) -> None:
+    def __init__(self, lab: Lab, where: Kind) -> None:
         self._lab = lab
-        self._testbed = testbed
+        self._where = where
         self._interpreter = inventory.python()
-        self._kit = kit.in_use() if testbed == "virtual" else None
-        self._driving = code.digest(code_of(lab, testbed))
+        self._kit = kit.in_use() if where.virtual_time else None
+        self._driving = code_of(lab, where.name)
+        self._digest = code.digest(self._driving)
         self._kernels: dict[str, Kernel] = {}
         self._programs: dict[tuple[str, ...], Mapping[str, Path]] = {}
         self._roots: dict[tuple[str, ...], GuestRoot] = {}
@@ -95,19 +102,13 @@ class Planner:
     def plan(self, p: LabParameters) -> tuple[Planned, ...]:
         """As the function `plan`, for parameters with this planner's testbed."""
         conditions = self._lab.conditions(p)
-        kernel = self._kernel(p.kernel) if p.testbed == "virtual" else None
+        kernel = self._kernel(p.kernel) if self._where.virtual_time else None
         machines = self._machines(conditions)
         memory_mib = guest_memory_mib(p.memory_mib, series_of(kernel.version) if kernel else "")
+        seeds = (seed_of(condition.settings, p.seed) for condition in conditions)
         return tuple(
-            self._planned(
-                condition,
-                p.testbed,
-                seed_of(condition.settings, p.seed),
-                kernel,
-                machines,
-                memory_mib,
-            )
-            for condition in conditions
+            self._planned(condition, seed, kernel, machines, memory_mib)
+            for condition, seed in zip(conditions, seeds, strict=True)
         )
 
     def again(self, recorded: Mapping[str, Any], name: str) -> Planned:
@@ -120,9 +121,9 @@ class Planner:
         for the run `name`, for memory that no lab allows.
         """
         memory_mib, asked = recorded["memory_mib"], from_json(recorded["condition"])
-        if self._testbed != "virtual":
+        if not self._where.virtual_time:
             machines = self._machines((asked,))
-            return self._planned(asked, self._testbed, recorded["seed"], None, machines, memory_mib)
+            return self._planned(asked, recorded["seed"], None, machines, memory_mib)
         kernel = self._nearest(recorded["kernel"])
         allowed = declared(self._lab.Parameters)["memory_mib"]
         if not (allowed.low or 0) <= memory_mib <= (allowed.high or memory_mib):
@@ -130,16 +131,16 @@ class Planner:
                 f"{name} has memory_mib = {memory_mib}. Allowed: {allowed.low:g} to "
                 f"{allowed.high:g}. {AGAIN}"
             )
-        planned = self._planned(asked, "virtual", recorded["seed"], kernel, None, memory_mib)
+        planned = self._planned(asked, recorded["seed"], kernel, None, memory_mib)
         inputs = {**planned.inputs, "condition": recorded["condition"]}
         return replace(planned, inputs=inputs, key=key(inputs))
 
     def _machines(self, conditions: Sequence[Condition]) -> Inventory | None:
         """The running Vagrant machines, on that testbed. Missing if a testbed in real time cannot
         be used here."""
-        if self._testbed == "namespaces" and any(condition.link.shaped for condition in conditions):
+        if self._where.on_this_kernel and any(condition.link.shaped for condition in conditions):
             shaper_of_this_machine()
-        return _inspect(self._lab, conditions) if self._testbed == "vagrant" else None
+        return _inspect(self._lab, conditions) if self._where.machines else None
 
     def _nearest(self, recorded: Mapping[str, str]) -> Kernel:
         """The built kernel of a digest; otherwise the newest of the version, or of its series."""
@@ -156,7 +157,6 @@ class Planner:
     def _planned(
         self,
         condition: Condition,
-        testbed: str,
         seed: int,
         kernel: Kernel | None,
         machines: Inventory | None,
@@ -176,17 +176,29 @@ class Planner:
             "schema": VERSION,
             "lab": self._lab.name,
             "condition": condition.as_json(),
-            "testbed": testbed,
+            "testbed": self._where.name,
             "kernel": kernel and {"version": kernel.version, "digest": kernel.sha256},
             # The memory of machines is fixed, and is part of their digests.
             "memory_mib": None if machines else memory_mib,
             "seed": seed,
             **used,
-            "code": self._driving,
+            "code": self._digest,
         }
-        if testbed != "virtual":
+        if not self._where.virtual_time:
             inputs["repetition"] = 1
-        return Planned(self._lab, condition, inputs, key(inputs), programs, kernel, root, machines)
+        return Planned(
+            self._lab.name,
+            self._lab.experiment,
+            self._lab.source,
+            condition,
+            inputs,
+            key(inputs),
+            self._driving,
+            programs,
+            kernel,
+            root,
+            machines,
+        )
 
     def _kernel(self, name: str) -> Kernel:
         if name not in self._kernels:

@@ -1,5 +1,5 @@
-"""Progress of runs: the lines with which the launcher reports them, and the one line, in a notebook
-or on a terminal, with what is done and how long the rest will take."""
+"""Progress of runs: one line, in a notebook or on a terminal, with what is done and how long the
+rest will take."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, TextIO
 
+from labs.launch.wanted import ENDS, Event, Exists, Failed, Performed, Waiting
 from labs.read.display.format import in_runs, printable
-
-WAITING = "waiting"
-"""The first word of every line that says what a run waits for."""
-MADE, EXISTS = "made", "there already"
-"""The last line of a run that was performed, or that existed."""
-FAILED = "failed"
-"""The first word of the last line of a run that failed while others continue."""
 
 LONG_S = 90.0
 """From here on a remaining time is given in minutes."""
@@ -25,16 +19,7 @@ CELLS = 24
 LONGEST_LINE = 100
 
 
-def has_failed(line: str) -> bool:
-    return line.startswith(f"{FAILED}: ")
-
-
-def is_last(line: str) -> bool:
-    """Whether no further line about the run follows."""
-    return line in (MADE, EXISTS) or has_failed(line)
-
-
-class Line:
+class Screen:
     """A line that is updated in place on a terminal; elsewhere each text is a line of its own."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -59,7 +44,7 @@ class Line:
 
 
 class Counts:
-    """How many runs have ended and how, and the last line of each that is running."""
+    """How many runs have ended and how, and the last event of each that is running."""
 
     def __init__(
         self,
@@ -68,10 +53,10 @@ class Counts:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._planned, self._clock, self._line = runs, clock, Line(stream)
+        self._planned, self._clock, self._line = runs, clock, Screen(stream)
         self._begun_s = clock()
         self.made = self.existing = self.failed = 0
-        self.running: dict[str, str] = {}
+        self.running: dict[str, Event] = {}
 
     @property
     def done(self) -> int:
@@ -82,15 +67,15 @@ class Counts:
         """The planned runs; more, if a condition needs further repetitions."""
         return max(self._planned, self.done + len(self.running))
 
-    def count(self, title: str, line: str) -> None:
-        """Receive a line about a run from the launcher."""
-        if not is_last(line):
-            self.running[title] = line
+    def count(self, title: str, event: Event) -> None:
+        """Receive an event of a run from the launcher."""
+        if not isinstance(event, ENDS):
+            self.running[title] = event
             return
         self.running.pop(title, None)
-        self.existing += line == EXISTS
-        self.failed += has_failed(line)
-        self.made += line == MADE
+        self.existing += isinstance(event, Exists)
+        self.failed += isinstance(event, Failed)
+        self.made += isinstance(event, Performed)
 
     def left(self) -> str:
         """`about 3 min left`, by the time that the runs so far took; empty before the first."""
@@ -132,17 +117,17 @@ class Bar(Counts):
         elif self._shown and self._display is None:
             self._line.end()
 
-    def tell(self, title: str, line: str) -> None:
-        """Receive a line about a run from the launcher, and show it."""
-        self.count(title, line)
-        if not self._shown and line == EXISTS:
+    def tell(self, title: str, event: Event) -> None:
+        """Receive an event of a run from the launcher, and show it."""
+        self.count(title, event)
+        if not self._shown and isinstance(event, Exists):
             return
         if not self._shown:
             self._begun_s = self._clock()
             self._say(self.plan())
-        if line.startswith(WAITING):
-            self._say(f"{self._lab} {title}: {line}")
-        self._show(is_last(line))
+        if isinstance(event, Waiting):
+            self._say(f"{self._lab} {title}: {event}")
+        self._show(isinstance(event, ENDS))
 
     def plan(self) -> str:
         """`buffers: 30 runs; 3 exist, 27 to perform. Conditions: 10 Sweep, 20 Memory pressure`."""
@@ -160,8 +145,8 @@ class Bar(Counts):
         text = f"{self._lab} {'█' * full}{'░' * (CELLS - full)} {self.done} of {self.total} runs"
         text += f" ({self.failed} failed)" if self.failed else ""
         shown = printable(" | ".join(filter(None, [text, self.left()])))
-        for title, line in self.running.items():
-            whole = printable(f"{title}: {line}")
+        for title, event in self.running.items():
+            whole = printable(f"{title}: {event}")
             longer = [f"{shown} | {part}" for part in (whole, ":".join(whole.split(":")[:2]))]
             shown = next((text for text in longer if len(text) <= LONGEST_LINE), shown)
         return shown

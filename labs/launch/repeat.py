@@ -15,23 +15,26 @@ from collections.abc import Callable, Iterator, Sequence
 
 from labs.drive.parameters.declare import LabParameters
 from labs.launch.plan import Planned
-from labs.read.runs.run import Run
+from labs.launch.wanted import Opened
+from labs.read.lab import Lab
 from labs.read.stats.repetitions import of_median, repeated
-
-Make = Callable[[Sequence[Planned]], None]
 
 
 def repeat(
-    planned: Sequence[Planned], p: LabParameters, make: Make, opened: Callable[[Planned], Run]
+    lab: Lab,
+    planned: Sequence[Planned],
+    p: LabParameters,
+    opened: Opened,
+    make: Callable[[Sequence[Planned]], object],
 ) -> tuple[Planned, ...]:
-    """Call `make` with one round of planned runs after another; `opened` opens a completed run.
+    """Call `make` with one round of planned runs after another; `opened` has those completed.
 
     Returns the runs of the study, by condition and repetition.
     """
     made: list[list[Planned]] = [[] for _ in planned]
 
     def is_precise(condition: int) -> bool:
-        (seen,) = repeated(planned[condition].lab, map(opened, made[condition]))
+        (seen,) = repeated(lab, (opened[run.name] for run in made[condition]))
         return enough(len(seen.runs), seen.values if seen.figure else None, p)
 
     for batch in rounds(len(planned), p, is_precise):

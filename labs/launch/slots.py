@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from labs.drive.kernel.memory import TOUCHED_MIB, available_mib
-from labs.drive.record.disk import OwnedPath, abandoned, cache, written_to
-from labs.drive.record.private_cache import private_folder
+from labs.drive.record.cache import cache, private_folder
+from labs.drive.record.disk import written_to
+from labs.drive.record.lock import Lock, abandoned
 from labs.errors import BadInput, Missing
 from labs.launch.locks import Holder, holder, name, take, wait_for
 
@@ -57,13 +58,9 @@ def path(name: str) -> Path:
 def held() -> dict[str, Holder]:
     """The occupied slots and their holders."""
     first = path("")
-    numbers = {
-        lock.name.removeprefix(first.name)
-        for lock in first.parent.glob(f"{first.name}*")
-        if lock.name.removeprefix(first.name).isdigit()
-    }
-    holders = {number: holder(path(number)) for number in sorted(numbers, key=int)}
-    return {number: by for number, by in holders.items() if by}
+    names = [lock.name.removeprefix(first.name) for lock in first.parent.glob(f"{first.name}*")]
+    numbers = sorted(filter(str.isdigit, names), key=int)
+    return {number: by for number in numbers if (by := holder(path(number)))}
 
 
 def describe() -> str:
@@ -105,7 +102,7 @@ def _prepare(where: Path) -> None:
         pass
 
 
-def free_place(run: str) -> tuple[int, OwnedPath] | None:
+def free_place(run: str) -> tuple[int, Lock] | None:
     """A slot that was free, and its lock; None if all are held."""
     for number in range(limit()):
         place = take(path(str(number)), run, NEXT_STEP, begun=False)
@@ -114,7 +111,7 @@ def free_place(run: str) -> tuple[int, OwnedPath] | None:
     return None
 
 
-def begin(place: OwnedPath, run: str) -> bool:
+def begin(place: Lock, run: str) -> bool:
     """Whether the memory suffices for one more run; if so, its slot is marked as begun.
 
     Missing if it does not suffice and no other run will end and free memory.

@@ -13,9 +13,10 @@ from typing import Any
 
 from labs.catalog import LABS, find, with_ledgers
 from labs.drive.kernel import store
-from labs.drive.kernel.build import fragment_text
+from labs.drive.kernel.options import fragment_text
 from labs.drive.kernel.versions import series_of
 from labs.drive.record.seal import canonical, digest, pretty
+from labs.drive.testbeds import VIRTUAL
 from labs.errors import BadInput
 from labs.launch import code_digest
 from labs.launch.plan import code_of
@@ -115,7 +116,7 @@ def code() -> dict[str, Any]:
         "commit": _commit(),
         "digest": code_digest.digest(files),
         "python": platform.python_version(),
-        "runs": {name: code_digest.digest(code_of(find(name), "virtual")) for name in LABS},
+        "runs": {name: code_digest.digest(code_of(find(name), VIRTUAL.name)) for name in LABS},
     }
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from labs.drive.parameters.declare import declared, plain, with_testbed_defaults
+from labs.drive.testbeds import VIRTUAL
 from labs.read.claims.verdict import HOW_MUCH, JudgedRuns, Verdict
 from labs.read.lab import Lab
 from labs.read.theory.kernels import series
 
-VIRTUAL = "virtual"
 NOT_NAMED = HOW_MUCH | {"testbed", "kernel", "runs", "seed"}
 FEW = 12
 """So many conditions are named; a study of `--size full` that has more is performed as a whole."""
@@ -31,7 +31,11 @@ def commands(lab: Lab, verdict: Verdict) -> list[str]:
         words = " ".join(
             [
                 _run(lab),
-                *([] if part.witness.testbed == VIRTUAL else [f"--testbed {part.witness.testbed}"]),
+                *(
+                    []
+                    if part.witness.testbed == VIRTUAL.name
+                    else [f"--testbed {part.witness.testbed}"]
+                ),
                 *_parameters(lab, part.behind, part.witness.testbed),
                 _conditions(part.behind),
                 *of_seeds(part),
@@ -39,7 +43,7 @@ def commands(lab: Lab, verdict: Verdict) -> list[str]:
         )
         of_series = ".".join(map(str, series(part.witness.kernel)))
         named = kernels.setdefault(words, [])
-        if part.witness.testbed == VIRTUAL and of_series not in named:
+        if part.witness.testbed == VIRTUAL.name and of_series not in named:
             named.append(of_series)
     return [
         f"{words} --kernel {','.join(named)}" if named else words

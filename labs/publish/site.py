@@ -15,6 +15,7 @@ from typing import Any
 
 from plotly.offline import get_plotlyjs
 
+from labs.drive import testbeds
 from labs.drive.record.disk import owned_folder, written_to
 from labs.errors import BadInput, LabError, Missing
 from labs.publish import claims_page
@@ -35,7 +36,7 @@ from labs.read.runs import recorded
 UNFINISHED = ".new-site-"
 PLOTLY = "plotly.js"
 NOTEBOOK_LINK = re.compile(r'href="([\w-]+)\.ipynb(#|")')
-RECORDED: Mapping[str, Scalar] = {"TESTBED": "recorded"}
+RECORDED: Mapping[str, Scalar] = {"TESTBED": testbeds.RECORDED.name}
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,9 @@ def judged(lab: Lab) -> Judged:
     if lab.ledger is None:
         raise BadInput(f"the lab {lab.name} has no claims to judge")
     article = read(lab.ledger)
-    verdicts = telling_first(article, verdicts_from(lab, recorded_sources(lab, "recorded")))
+    verdicts = telling_first(
+        article, verdicts_from(lab, recorded_sources(lab, testbeds.RECORDED.name))
+    )
     return Judged(lab, article, noted_once(verdicts, set()))
 
 

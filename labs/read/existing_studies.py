@@ -11,6 +11,7 @@ from typing import Any
 from labs.drive.parameters.declare import LabParameters, declared, plain
 from labs.drive.record.seal import canonical
 from labs.drive.record.study_file import StudyFile
+from labs.drive.testbeds import VIRTUAL
 from labs.errors import LabError, Missing
 from labs.read.lab import Lab
 from labs.read.runs import recorded
@@ -19,7 +20,6 @@ from labs.read.runs.run import Run, open_run
 from labs.read.runs.schemas import open_study
 from labs.read.unused_parameters import changes_condition
 
-VIRTUAL = "virtual"
 OF_EVERY_RUN = ("kernel", "seed", "memory_mib")
 """Parameters that are inputs of every run, besides its condition."""
 
@@ -113,10 +113,10 @@ def refusal(lab: Lab, p: LabParameters, condition: str) -> str | None:
 def _recorded_parameters(lab: Lab, p: LabParameters, condition: str) -> Iterator[LabParameters]:
     """The parameters of the recorded studies in virtual time that have a condition."""
     for folder in recorded.places(lab.name):
-        for file in _on(VIRTUAL, lab, folder):
+        for file in _on(VIRTUAL.name, lab, folder):
             if any(planned.condition == condition for planned in file.plan):
                 try:
-                    yield parameters_of(file, type(p), VIRTUAL)
+                    yield parameters_of(file, type(p), VIRTUAL.name)
                 except LabError:
                     continue  # values that the lab no longer allows
 

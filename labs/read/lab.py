@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from labs.drive.parameters.declare import LabParameters, did_you_mean
 from labs.drive.record.stored_files import AGAIN
 from labs.drive.result_columns import Column, Margin, columns_of
+from labs.drive.testbeds import RECORDED
 from labs.errors import BadInput, Damaged, LabError
 from labs.guest.condition import Condition, Group
 from labs.read.run_results import Computation, Found, kept_results
@@ -116,7 +117,7 @@ class Lab:
             if link[name] is not None
         }
         for only in ("", run.condition):
-            p = self.Parameters(size="full", testbed="recorded", only=only, **given)
+            p = self.Parameters(size="full", testbed=RECORDED.name, only=only, **given)
             try:
                 groups = {condition.name: condition.group for condition in self.conditions(p)}
             except BadInput:

@@ -19,6 +19,7 @@ from labs.guest.testbed.link import MSS_BYTES, Link
 from labs.guest.units import MIB
 from labs.launch.launch import run as perform
 from labs.launch.progress import Bar
+from labs.launch.wanted import Wanted
 from labs.read.display.advice import describe, describe_sizes, to_paste
 from labs.read.display.rich_output import Table, Text
 from labs.read.figures.advice import against_buffer_size
@@ -113,7 +114,7 @@ def measure(wanted: Mapping[str, Reached], *, into: str = INTO) -> list[dict[str
         parameters = sweeps.Parameters(kernel=advice.kernel, runs=into, seed=seed)
         title = f"advise, seed {seed}" if advice.loss_pct else "advise"
         with Bar(title, len(wanted)) as bar:
-            studies.append(perform(lab, parameters, progress=bar.tell).runs)
+            studies.append(perform(lab, parameters, Wanted(tell=bar.tell)).runs)
     # Each study has its runs in the order of the conditions.
     by_buffers = zip(wanted.items(), zip(*studies, strict=True), strict=True)
     return [_row(name, runs, predicted) for (name, predicted), runs in by_buffers]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -14,9 +14,11 @@ from labs.catalog import lab_of
 from labs.drive.parameters.axes import KERNEL, Axes, axes, points, with_kernels
 from labs.drive.parameters.declare import LabParameters, Scalar, declared, plain, unknown
 from labs.drive.result_columns import Column
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import BadInput, LabError
+from labs.launch.wanted import Wanted
 from labs.read.display.format import in_runs
-from labs.read.display.provenance import RECORDED, of_points
+from labs.read.display.provenance import of_points
 from labs.read.display.rich_output import Table
 from labs.read.figures.points import Points
 from labs.read.lab import OF_RUN, Lab
@@ -24,7 +26,7 @@ from labs.read.result_row import UNUSED
 from labs.read.runs.archive import ENDINGS
 from labs.read.unused_parameters import same_run, unused_axes
 from labs.studies import study as of_point
-from labs.studies.study import ON_ANY_KERNEL, Study, Wanted
+from labs.studies.study import Study
 
 T = TypeVar("T")
 
@@ -227,11 +229,14 @@ def study(
     recorded runs and several kernels.
     """
     wanted = Wanted(fresh, jobs)
-    if over is None:
-        return of_point.study(p, wanted)
+    return of_point.study(p, wanted) if over is None else grid_of(p, over, wanted)
+
+
+def grid_of(p: LabParameters, over: Mapping[str, Any], wanted: Wanted) -> Grid:
+    """The studies at every combination of the values; missing runs are performed as `wanted`."""
     varied, every = varied_points(p, over)
     lab = lab_of(p)
-    if p.testbed == RECORDED or Path(p.runs).name.endswith(ENDINGS):
+    if not p.where.performs or Path(p.runs).name.endswith(ENDINGS):
         outcomes = [attempted(of_point.study, at) for at in every]
     else:
         outcomes = _performed(lab, every, varied, wanted)
@@ -247,12 +252,13 @@ def varied_points(
 ) -> tuple[Axes, tuple[LabParameters, ...]]:
     """The checked axes, including that of several kernels, and the parameters of every point."""
     varied = axes(type(p), over)
-    if p.testbed in ON_ANY_KERNEL:
+    if p.where.any_kernel:
         varied = with_kernels(p, varied)
     elif KERNEL in varied:
+        others = ", ".join(kind.name for kind in TESTBEDS.values() if kind.any_kernel)
         raise BadInput(
             f"the testbed {p.testbed} has a kernel of its own, so {KERNEL} cannot be varied. "
-            f"Remove it, or use one of the testbeds {', '.join(ON_ANY_KERNEL)}"
+            f"Remove it, or use one of the testbeds {others}"
         )
     return varied, points(p, varied)
 
@@ -261,20 +267,16 @@ def _performed(
     lab: Lab, every: Sequence[LabParameters], varied: Axes, wanted: Wanted
 ) -> list[Study | LabError]:
     """The study of each point, or its error; all runs in virtual time share one pool."""
-    # Performing runs needs a Unix system; reading recorded ones does not.
-    from labs.launch import launch, plan, progress  # noqa: PLC0415
-
     names = [" ".join(f"{name} {plain(getattr(p, name))}" for name in varied) for p in every]
-    if every[0].testbed == "virtual":
-        distinct = launch.distinct_runs(launch.plan_points(lab, every, names))
-        rounds = [(every, names, "", len(distinct))]
-    else:
-        runs = [len(lab.conditions(p)) * plan.least_repetitions(p) for p in every]
-        rounds = [([p], [], f", {name}", n) for p, name, n in zip(every, names, runs, strict=True)]
-    made: list[Any] = []
-    for some, titles, title, count in rounds:
-        with progress.Bar(f"{lab.name}{title}", count) as bar:
-            made += launch.run_points(lab, some, progress=bar.tell, names=titles, **vars(wanted))
+    if not every[0].where.virtual_time:
+        titled = zip(every, names, strict=True)
+        return [attempted(of_point.performed, p, wanted, f", {name}") for p, name in titled]
+    # Performing runs needs a Unix system; reading recorded ones does not.
+    from labs.launch import launch, progress  # noqa: PLC0415
+
+    planned = launch.plan_points(lab, every, names)
+    with progress.Bar(lab.name, len(launch.distinct_runs(planned))) as bar:
+        made = launch.run_points(lab, every, planned, replace(wanted, tell=bar.tell))
     return [
         of if isinstance(of, LabError) else attempted(of_point.of_made, of, p, lab)
         for of, p in zip(made, every, strict=True)

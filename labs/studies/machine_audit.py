@@ -16,7 +16,6 @@ from labs.read.audit.raw import open_raw
 from labs.read.display.rich_output import Table
 from labs.read.runs.run import Run
 
-THIS_MACHINE, VAGRANT = "here", "vagrant"
 COLUMNS = ("machine", "group", "item", "value", "wanted", "deviates", "matters for", "change")
 
 
@@ -27,14 +26,14 @@ def audit(runs: Iterable[Run] | None = None) -> Table:
     were performed, as they were then; the table is empty if the runs have no audit, such as runs in
     virtual time. `value` is empty for an item that is unknown.
     """
-    items = audited(THIS_MACHINE) if runs is None else audit_each(of_side(runs))
+    items = audited() if runs is None else audit_each(of_side(runs))
     return Table(list(map(_row, items)), columns=list(COLUMNS))
 
 
-def audited(testbed: str) -> list[Item]:
-    """The items of this machine or, for `vagrant`, of both virtual machines. Missing if a machine
+def audited(*, machines: bool = False) -> list[Item]:
+    """The items of this machine or, for `machines`, of both virtual machines. Missing if a machine
     cannot be reached, or if this one is not Linux."""
-    if testbed == THIS_MACHINE and not sys.platform.startswith("linux"):
+    if not machines and not sys.platform.startswith("linux"):
         raise Missing(
             "an audit reads /proc and /sys, which this system does not have. Run it on Linux"
         )
@@ -42,9 +41,9 @@ def audited(testbed: str) -> list[Item]:
     from labs.drive.testbed.vagrant_up import reach  # noqa: PLC0415
     from labs.launch import audit as collecting  # noqa: PLC0415
 
-    collected = collecting.vagrant(reach()) if testbed == VAGRANT else collecting.here()
-    machines = {name: open_raw(raw, f"the audit of {name}") for name, raw in collected.items()}
-    return audit_each(machines)
+    collected = collecting.vagrant(reach()) if machines else collecting.here()
+    opened = {name: open_raw(raw, f"the audit of {name}") for name, raw in collected.items()}
+    return audit_each(opened)
 
 
 def _row(item: Item) -> dict[str, object]:

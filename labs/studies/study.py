@@ -13,12 +13,14 @@ from labs.catalog import lab_of
 from labs.drive.parameters.declare import LabParameters, declared, did_you_mean, unknown
 from labs.drive.record.run_folder import STUDIES
 from labs.drive.record.study_file import Planned, StudyFile, write_study
+from labs.drive.testbeds import TESTBEDS, VAGRANT
 from labs.errors import BadInput, LabError, Missing
+from labs.launch.wanted import Wanted
 from labs.read.display.beside import Guess, guesses
 from labs.read.display.format import command_lines, few
 from labs.read.display.provenance import LIVE, RECORDED, asked_of, measured
 from labs.read.display.rich_output import Summary, Table, Text, Words
-from labs.read.existing_studies import VIRTUAL, parameters_of, refusal, sharing
+from labs.read.existing_studies import parameters_of, refusal, sharing
 from labs.read.lab import Lab
 from labs.read.result_row import NO_RESULTS, result_row, results_of
 from labs.read.runs import recorded
@@ -27,13 +29,10 @@ from labs.read.runs.run import Run, open_run
 from labs.read.stats.machines import machine_columns
 from labs.read.stats.repetitions import Repeated, in_the_middle, on_one_kernel, repeated
 from labs.read.unused_parameters import Unused, describe_unused, unused
-from labs.studies.testbeds import check_second, command_for
 
 if TYPE_CHECKING:
     from labs.launch.launch import Made
 
-ON_ANY_KERNEL = (VIRTUAL, RECORDED)
-"""Testbeds whose kernel a user chooses."""
 NAMED = 20
 """How many conditions the summary of a study names."""
 
@@ -123,7 +122,7 @@ class Study(Summary):
             name: (guessed[name], *self.lab.predicted_and_measured(run, column))
             for name, run in runs.items()
         }
-        below = virtual_below if all(run.testbed == VIRTUAL for run in runs.values()) else 0.0
+        below = virtual_below if all(run.where.virtual_time for run in runs.values()) else 0.0
         return guesses(rows, self.lab.columns[column].unit, below=below)
 
     @property
@@ -159,7 +158,9 @@ class Study(Summary):
         from labs.drive.preview import preview  # noqa: PLC0415
 
         run = self.run(condition)
-        lines = preview(run.condition_asked, self.lab.lines(run.condition_asked), run.testbed)
+        lines = preview(
+            run.condition_asked, self.lab.lines(run.condition_asked), run.where.machines
+        )
         return Text("\n".join(command_lines((line.host, line.argv) for line in lines)))
 
     def describe(self, condition: str | None = None) -> str:
@@ -208,15 +209,17 @@ class Study(Summary):
         plan = [Planned(run.condition, run.key) for run in self.every]
         write_study(folder, self.lab.name, asdict(self.parameters), plan)
 
-    def on_testbed(self, testbed: str = "vagrant") -> Study:
+    def on_testbed(self, testbed: str = VAGRANT.name) -> Study:
         """The newest study of the same conditions on another testbed, from the folder of this
         study's runs or from the recorded runs. Nothing is run. If there is no such study, `lacks`
         names the command that creates it."""
         return self.all_on_testbed(testbed)[0]
 
-    def all_on_testbed(self, testbed: str = "vagrant") -> tuple[Study, ...]:
+    def all_on_testbed(self, testbed: str = VAGRANT.name) -> tuple[Study, ...]:
         """As `on_testbed`, but all recorded studies that share conditions with this one: they may
         be from different machines."""
+        from labs.studies.testbeds import check_second  # noqa: PLC0415  few studies need it
+
         check_second(testbed)
         cls = type(self.parameters)
         studies = tuple(
@@ -235,6 +238,8 @@ class Study(Summary):
 
     def command_on(self, testbed: str) -> Text:
         """The command that runs this study's conditions on another testbed."""
+        from labs.studies.testbeds import command_for  # noqa: PLC0415  few studies need it
+
         return Text(command_for(self.lab, self.parameters, self.conditions, testbed))
 
     def compare(self, other: Study) -> Table:
@@ -276,16 +281,7 @@ class Study(Summary):
         return f"of {self.lab.name}: {names} · {testbeds} · {kernels} · {where}"
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """How a call wants its missing runs: `fresh` repeats existing runs, too; `jobs` limits the
-    number of concurrent runs."""
-
-    fresh: bool = False
-    jobs: int | None = None
-
-
-def study(p: LabParameters, wanted: Wanted = Wanted()) -> Study:
+def study(p: LabParameters, wanted: Wanted | None = None) -> Study:
     """Perform the missing runs of the study that the parameters describe; return the study.
 
     If the parameters name several kernels, `kernels` of the study has one study per kernel. A
@@ -295,8 +291,9 @@ def study(p: LabParameters, wanted: Wanted = Wanted()) -> Study:
     RUNS is a packed file (`labs runs pack`), nothing is run either; the runs are those in the file.
     Raises BadInput, Missing or RunFailed with a one-line message, as `labs run` does.
     """
+    wanted = wanted or Wanted()
     points = [replace(p, kernel=name) for name in p.kernels]
-    if p.testbed not in ON_ANY_KERNEL or len(points) == 1:
+    if not p.where.any_kernel or len(points) == 1:
         return _on_one_kernel(points[0], wanted)
     studies: list[Study] = []
     lacking: dict[LabParameters, LabError] = {}
@@ -325,10 +322,12 @@ def _on_one_kernel(p: LabParameters, wanted: Wanted, title: str = "") -> Study:
         return _recorded(p, unpacked(packed))
     if packed.name.endswith(ENDINGS) and not packed.exists():
         raise BadInput(f"there is no packed file {packed}. Name a file that exists, or a folder")
-    return _recorded(p) if p.testbed == RECORDED else _performed(p, wanted, title)
+    return performed(p, wanted, title) if p.where.performs else _recorded(p)
 
 
-def _performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
+def performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
+    """The study on one kernel, its missing runs performed; `title` follows the lab's name in
+    progress."""
     # Performing runs needs a Unix system; reading recorded ones does not.
     from labs.launch import launch, plan, progress  # noqa: PLC0415
 
@@ -336,7 +335,7 @@ def _performed(p: LabParameters, wanted: Wanted, title: str) -> Study:
     groups = [lab.title_of(condition.group) for condition in lab.conditions(p)]
     runs = len(groups) * plan.least_repetitions(p)
     with progress.Bar(f"{lab.name}{title}", runs, groups) as bar:
-        made = launch.run(lab, p, progress=bar.tell, **vars(wanted))
+        made = launch.run(lab, p, replace(wanted, tell=bar.tell))
     return of_made(made, p, lab)
 
 
@@ -359,17 +358,17 @@ def _recorded(p: LabParameters, packed: Path | None = None) -> Study:
     folder = packed or recorded.runs_of(lab.name)
     requested = [condition.as_json() for condition in lab.conditions(p)]
     default = str(declared(type(p))["testbed"].default)
-    testbed = p.testbed if packed and p.testbed != RECORDED else default
+    where = p.where if packed and p.where.performs else TESTBEDS[default]
     inputs: dict[str, Any] = {"kernel": p.kernel, "seed": p.seed, "memory_mib": p.memory_mib}
     try:
         every = (
             recorded.matching(lab.name, requested, data=packed, **inputs)
-            if testbed == VIRTUAL
+            if where.virtual_time
             # On a wall clock, so its runs were repeated.
-            else recorded.repetitions(lab.name, requested, testbed, packed)
+            else recorded.repetitions(lab.name, requested, where.name, packed)
         )
     except recorded.NotRecorded as error:
-        is_told = not packed and testbed == VIRTUAL
+        is_told = not packed and where.virtual_time
         reason = refusal(lab, p, error.condition) if is_told else None
         raise BadInput(reason or str(error)) from None
     file = folder / STUDIES / f"{lab.name}.json"

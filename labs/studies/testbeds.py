@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from labs.catalog import lab_of
 from labs.drive.parameters.declare import LabParameters, declared, plain
 from labs.drive.testbed.diagnosis import SHAPING, Check, Diagnosis, examine
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import BadInput
 from labs.read.lab import Lab
 from labs.read.loading import load
@@ -17,8 +18,6 @@ from labs.read.loading import load
 if TYPE_CHECKING:
     from labs.read.display.rich_output import Table
 
-FIRST = {"vagrant": "make box && vagrant up && ", "namespaces": ""}
-"""What comes before the command on each testbed that can be the second one."""
 NOT_TOLD = frozenset({"testbed", "kernel", "runs", "size", "only"})
 """Not repeated in the command: the other testbed has its own values, and the folder of the runs
 depends on where the command is given."""
@@ -43,8 +42,8 @@ def testbeds(p: LabParameters) -> Table:
 def _row(diagnosis: Diagnosis, shaped: bool) -> dict[str, str]:
     lacking = next((check for check in diagnosis.checks if _lacks(check, shaped)), None)
     return {
-        "Testbed": diagnosis.testbed,
-        "What it is": diagnosis.what,
+        "Testbed": diagnosis.where.name,
+        "What it is": diagnosis.where.what,
         "Runs here": "no" if lacking else "yes",
         "Reason if not": f"{lacking.name}: {lacking.finding}" if lacking else "",
         "Next step": lacking.next_step if lacking else "",
@@ -58,8 +57,9 @@ def _lacks(check: Check, shaped: bool) -> bool:
 
 def check_second(testbed: str) -> None:
     """BadInput for a testbed that cannot be the second one."""
-    if testbed not in FIRST:
-        raise BadInput(f"{testbed} cannot be the second testbed. Allowed: {', '.join(FIRST)}")
+    allowed = [kind.name for kind in TESTBEDS.values() if kind.second]
+    if testbed not in allowed:
+        raise BadInput(f"{testbed} cannot be the second testbed. Allowed: {', '.join(allowed)}")
 
 
 def command_for(
@@ -68,7 +68,7 @@ def command_for(
     """The command that runs the conditions on another testbed."""
     flags = _flags(lab, parameters, testbed)
     words = ["labs", "run", lab.name, "--testbed", testbed, *flags, "--only", ",".join(conditions)]
-    return FIRST[testbed] + shlex.join(words)
+    return TESTBEDS[testbed].before + shlex.join(words)
 
 
 def _flags(lab: Lab, parameters: LabParameters, testbed: str) -> Iterator[str]:

@@ -39,7 +39,6 @@ from labs.read.runs.recorded import differences, unequal
 from labs.read.runs.run import Run
 
 SHOWN, MOST = 4, 20
-VIRTUAL = ("virtual", "recorded")
 ROUNDING = 0.0006
 """A cell shows four digits, so it differs from its figure by less than this share of the figure."""
 HTML = "text/html"
@@ -141,9 +140,9 @@ def _of_conditions(
         named = [
             run
             for run in runs
-            if run.condition == condition.name and run.is_virtual == (p.testbed in VIRTUAL)
+            if run.condition == condition.name and run.is_virtual == p.where.any_kernel
         ]
-        if p.testbed in VIRTUAL:
+        if p.where.any_kernel:
             asked |= {"condition": wanted, "seed": seed_of(condition.settings, p.seed)}
             differing = [
                 differences({**asked, "kernel": kernel}, run)

@@ -15,9 +15,9 @@ from typing import Any
 
 from labs.errors import LabError
 from labs.launch.launch import perform, prepare
-from labs.launch.make import Opened
 from labs.launch.plan import Planned, Planner
 from labs.launch.progress import Bar
+from labs.launch.wanted import Opened, Wanted
 from labs.publish.bundle_contents import interval_of
 from labs.read.runs.run import Run
 from labs.read.stats.repetitions import FEWEST, Repeated, repeated
@@ -67,14 +67,14 @@ class Again:
 
 
 def repeat_conditions(
-    wanted: Sequence[Repeated], into: Path
+    conditions: Sequence[Repeated], into: Path
 ) -> tuple[list[Again], list[NotRepeated]]:
     """Perform FEWEST runs of each condition on its testbed here, one at a time, into the folder
     `into`."""
     measured_again: list[Again] = []
     lacking: list[NotRepeated] = []
     for _, group in groupby(
-        wanted, key=lambda condition: (condition.lab.name, condition.runs[0].testbed)
+        conditions, key=lambda condition: (condition.lab.name, condition.runs[0].testbed)
     ):
         some = list(group)
         try:
@@ -95,11 +95,12 @@ def repeat_conditions(
     return measured_again, lacking
 
 
-def _repeat_on_one_testbed(wanted: Sequence[Repeated], into: Path) -> list[list[Run]]:
+def _repeat_on_one_testbed(conditions: Sequence[Repeated], into: Path) -> list[list[Run]]:
     """The new runs of each condition, which all are of one lab and one testbed."""
-    planner = Planner(wanted[0].lab, wanted[0].runs[0].testbed)
+    lab = conditions[0].lab
+    planner = Planner(lab, conditions[0].runs[0].where)
     first = [
-        planner.again(condition.runs[0].inputs, condition.runs[0].name) for condition in wanted
+        planner.again(condition.runs[0].inputs, condition.runs[0].name) for condition in conditions
     ]
     # In rounds, so that a disturbance of the machine affects all conditions alike.
     rounds: list[list[Planned]] = [
@@ -108,6 +109,6 @@ def _repeat_on_one_testbed(wanted: Sequence[Repeated], into: Path) -> list[list[
     every = [run for some in rounds for run in some]
     prepare(into)
     opened = Opened(into)
-    with Bar(wanted[0].lab.name, len(every)) as bar:
-        perform(every, opened, tell=bar.tell)
-    return [[opened[some[at].name] for some in rounds] for at in range(len(wanted))]
+    with Bar(lab.name, len(every)) as bar:
+        perform(every, opened, Wanted(tell=bar.tell))
+    return [[opened[some[at].name] for some in rounds] for at in range(len(conditions))]

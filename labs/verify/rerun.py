@@ -14,11 +14,12 @@ from typing import Any
 
 from labs.catalog import find
 from labs.drive.record.seal import RUN, canonical
+from labs.drive.testbeds import VIRTUAL
 from labs.errors import BadInput, LabError
 from labs.launch.launch import perform, prepare
-from labs.launch.make import Opened
 from labs.launch.plan import Planned, Planner
 from labs.launch.progress import Bar
+from labs.launch.wanted import Opened, Wanted
 from labs.read.display.format import few
 from labs.read.lab import Lab
 from labs.read.runs.compare import Change, Pair, graded
@@ -60,51 +61,48 @@ class NotRepeated:
 
 
 def repeat(
-    runs: Iterable[Run], into: Path, *, jobs: int | None
+    runs: Iterable[Run], into: Path, wanted: Wanted
 ) -> tuple[list[Repeated], list[NotRepeated]]:
     """Perform the runs again into the folder `into`, and compare each with its record. Progress and
     the time left are shown on stderr."""
     planned: list[tuple[Run, Planned]] = []
     lacking: list[NotRepeated] = []
-    for name, of_lab in groupby(
-        sorted(runs, key=lambda run: (run.lab, run.name)), key=lambda run: run.lab
-    ):
-        some, refused = _planned(find(name), of_lab)
-        planned += some
-        lacking += refused
+    for name, of_lab in groupby(sorted(runs, key=lambda run: (run.lab, run.name)), _lab):
+        _plan(find(name), of_lab, planned, lacking)
     if not planned:
         return [], lacking
     prepare(into)
     opened, failed = Opened(into), dict[str, LabError]()
     with Bar("labs", len(planned)) as bar:
-        for _, pairs in groupby(planned, key=lambda pair: pair[0].lab):
-            wanted = [again for _, again in pairs]
-            failed |= perform(wanted, opened, jobs=jobs, tell=bar.tell, keep_going=True)
-    lacking += [
-        NotRepeated(run, str(failed[again.name])) for run, again in planned if again.name in failed
-    ]
-    repeated = [
-        judged(again.lab, run, opened[again.name])
-        for run, again in planned
-        if again.name not in failed
-    ]
+        shown = replace(wanted, tell=bar.tell, keep_going=True)
+        for _, pairs in groupby(planned, lambda pair: _lab(pair[0])):
+            failed |= perform([again for _, again in pairs], opened, shown)
+    repeated = []
+    for run, again in planned:
+        if again.name in failed:
+            lacking.append(NotRepeated(run, str(failed[again.name])))
+        else:
+            repeated.append(judged(find(again.lab), run, opened[again.name]))
     return repeated, lacking
 
 
-def _planned(lab: Lab, runs: Iterable[Run]) -> tuple[list[tuple[Run, Planned]], list[NotRepeated]]:
-    """The runs of a lab with what would repeat them, and those that cannot be repeated here."""
-    planned: list[tuple[Run, Planned]] = []
-    refused: list[NotRepeated] = []
+def _lab(run: Run) -> str:
+    return run.lab
+
+
+def _plan(
+    lab: Lab, runs: Iterable[Run], planned: list[tuple[Run, Planned]], refused: list[NotRepeated]
+) -> None:
+    """Add the runs of a lab with what repeats them, and those that cannot be repeated here."""
     planner: Planner | None = None
     for run in runs:
         try:
-            planner = planner or Planner(lab, "virtual")
+            planner = planner or Planner(lab, VIRTUAL)
             again = planner.again(run.inputs, run.name)
         except LabError as error:
             refused.append(NotRepeated(run, str(error)))
         else:
             planned.append((run, replace(again, point=run.key[:8])))
-    return planned, refused
 
 
 def judged(lab: Lab, recorded: Run, again: Run) -> Repeated:

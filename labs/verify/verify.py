@@ -17,7 +17,9 @@ from typing import Any
 from labs.catalog import LABS, with_ledgers
 from labs.drive.kernel.versions import KernelSpec, age
 from labs.drive.record.disk import owned_folder
+from labs.drive.testbeds import VIRTUAL
 from labs.errors import BadInput, Damaged
+from labs.launch.wanted import Wanted
 from labs.publish.bundle_contents import as_bytes, intervals, verdicts_on
 from labs.publish.bundle_contents import conditions as timed_conditions
 from labs.publish.crate import COPY, METADATA
@@ -102,8 +104,8 @@ def _of_bundle(bundle: Path, name: str) -> Subject:
 def verify(
     what: Path,
     draw: Draw = EVERYTHING,
+    wanted: Wanted | None = None,
     *,
-    jobs: int | None = None,
     notebooks: bool = False,
     labs: Sequence[str] = LABS,
     progress: bool = False,
@@ -129,7 +131,7 @@ def verify(
     with owned_folder("labs-verify-", Path(tempfile.gettempdir())) as folder:
         (folder / "runs").mkdir()
         (folder / "work").mkdir()
-        repeated, lacking = repeat(drawn, folder / "runs", jobs=jobs)
+        repeated, lacking = repeat(drawn, folder / "runs", wanted or Wanted())
         again, failed = real_time.repeat_conditions(timed, folder / "runs")
         cells = [
             execute_again(
@@ -201,7 +203,7 @@ def _claims(
 
 
 def _is_in_real_time(verdict: PlainVerdict) -> bool:
-    return any(witness["testbed"] != "virtual" for witness in verdict.get("witnesses", ()))
+    return any(witness["testbed"] != VIRTUAL.name for witness in verdict.get("witnesses", ()))
 
 
 def _other_intervals(subject: Subject) -> list[str]:

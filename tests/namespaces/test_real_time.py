@@ -23,6 +23,7 @@ from labs.guest.testbed.contract import Testbed
 from labs.launch.inventory import python, versions
 from labs.launch.launch import Made, run
 from labs.launch.plan import plan
+from labs.launch.wanted import Wanted
 from labs.read.audit.differences import of_run
 from labs.read.audit.machine import audit
 from labs.read.runs.run import Run, open_run
@@ -54,7 +55,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Buffers:
 @pytest.fixture(scope="module")
 def made(asked: Buffers, alone: None) -> tuple[Made, list[tuple[str, str]]]:
     told: list[tuple[str, str]] = []
-    return run(LAB, asked, progress=lambda title, line: told.append((title, line))), told
+    return run(LAB, asked, Wanted(tell=lambda title, event: told.append((title, str(event))))), told
 
 
 def test_run_repeats_up_to_the_limit(made: tuple[Made, list[tuple[str, str]]]) -> None:
@@ -92,7 +93,7 @@ def test_run_resumes_an_interrupted_study(
     gone = made[0].file.folders()[2]
     shutil.rmtree(gone)
     told: list[tuple[str, str]] = []
-    again = run(LAB, asked, progress=lambda title, line: told.append((title, line)))
+    again = run(LAB, asked, Wanted(tell=lambda title, event: told.append((title, str(event)))))
     assert [title for title, line in told if line == "made"] == ["unshaped 3"]
     assert again.file.folders() == made[0].file.folders()
     assert again.file.name == made[0].file.name

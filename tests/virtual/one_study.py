@@ -14,6 +14,7 @@ from labs.catalog import find
 from labs.drive.record.seal import read_seal
 from labs.errors import LabError
 from labs.launch.launch import run
+from labs.launch.wanted import Wanted
 
 
 def studies(words: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -33,7 +34,9 @@ def main(argv: list[str]) -> int:
     try:
         for name, parameters in studies(argv[1:]):
             lab = find(name)
-            study = run(lab, lab.Parameters(runs=str(Path(argv[0])), **parameters), fresh=True)
+            study = run(
+                lab, lab.Parameters(runs=str(Path(argv[0])), **parameters), Wanted(fresh=True)
+            )
             for folder in study.file.folders():
                 print(folder.name, read_seal(folder).digest)
     except LabError as error:

@@ -21,6 +21,7 @@ from labs.drive.record.seal import HOST
 from labs.errors import BadInput, Missing
 from labs.launch.launch import Made, run
 from labs.launch.plan import plan
+from labs.launch.wanted import Wanted
 from tests.conftest import DEFAULT_KERNEL
 from tests.kept_runs import STORE, make, text
 
@@ -55,7 +56,7 @@ def digests(lab: str, kernel: str, mode: str, runs: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("LABS_BOOT", mode)
         made = make(find(lab), p) if mode == SECCOMP else run(find(lab), p)
         if modes(made) != {mode}:  # kept runs of a machine that denied this mode
-            made = run(find(lab), p, fresh=True)
+            made = run(find(lab), p, Wanted(fresh=True))
         assert modes(made) == {mode}
         return json.dumps({run.path.name: run.digest for run in made.runs}, indent=1)
 

@@ -19,6 +19,7 @@ from labs.errors import LabError
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import Results
 from labs.launch.launch import run as perform
+from labs.launch.wanted import Wanted
 from labs.read.readings.buffer_sweep import smallest
 from labs.read.readings.instruments import carried
 from labs.read.runs.run import Run
@@ -160,20 +161,17 @@ def test_ss_has_no_unknown_field_and_agrees_with_the_samples(downloads: Mapping[
 def test_run_reuses_existing_runs(tmp_path: Path) -> None:
     lines: list[str] = []
     p = Buffers(runs=str(tmp_path), only="both,unshaped", transfer_mib=1)
-    first = perform(BUFFERS, p, progress=lambda _, line: lines.append(line))
+    wanted = Wanted(tell=lambda _, event: lines.append(str(event)))
+    first = perform(BUFFERS, p, wanted)
     assert lines.count("made") == 2
     seals = {folder: (folder / "seal.json").stat().st_mtime_ns for folder in first.file.folders()}
     lines.clear()
-    again = perform(BUFFERS, p, progress=lambda _, line: lines.append(line))
+    again = perform(BUFFERS, p, wanted)
     assert lines == ["there already"] * 2
     assert {f: (f / "seal.json").stat().st_mtime_ns for f in again.file.folders()} == seals
     one_more = dataclasses.replace(p, only="both,unshaped,default", limit_s=1.0)
     lines.clear()
-    perform(
-        BUFFERS,
-        dataclasses.replace(one_more, limit_s=90.0),
-        progress=lambda _, line: lines.append(line),
-    )
+    perform(BUFFERS, dataclasses.replace(one_more, limit_s=90.0), wanted)
     assert lines.count("there already") == 2 and lines.count("made") == 1
 
 

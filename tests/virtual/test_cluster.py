@@ -22,10 +22,9 @@ from labs.drive.kernel import store
 from labs.drive.record.seal import read_seal
 from labs.errors import LabError, Missing
 from labs.launch import inventory
-from labs.launch.engine import Lost
 from labs.launch.launch import perform, prepare
-from labs.launch.make import Opened
 from labs.launch.plan import Planned, plan
+from labs.launch.wanted import Event, Lost, Opened, Wanted
 from labs.read.lab import Lab
 from tests import kept_runs
 from tests.conftest import DEFAULT_KERNEL
@@ -119,12 +118,12 @@ def performed(
     """Perform all; the failures, and the lines of all runs."""
     lines: list[str] = []
 
-    def tell(title: str, line: str) -> None:
-        lines.append(line)
-        on_line(title, line)
+    def tell(title: str, event: Event) -> None:
+        lines.append(str(event))
+        on_line(title, str(event))
 
     prepare(runs)
-    return perform(planned, Opened(runs), tell=tell, engine=engine, keep_going=True), lines
+    return perform(planned, Opened(runs), Wanted(tell=tell, engine=engine, keep_going=True)), lines
 
 
 def wrong_kernel(home: Path, sha256: str) -> None:

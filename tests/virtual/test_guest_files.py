@@ -27,7 +27,8 @@ from labs.drive.kernel.guest_root import FOLDERS, LINKS, libraries
 from labs.drive.kernel.kept_copy import content_digest
 from labs.launch.inventory import python
 from labs.launch.make import make
-from labs.launch.plan import Planned, code_of, plan
+from labs.launch.plan import Planned, plan
+from labs.launch.wanted import Job, Opened, Wanted
 from tests.kept_runs import STORE, text
 
 IN_A_GUEST = ("buffers", "nagle", "queues", "sweeps", "windows")
@@ -111,7 +112,7 @@ class Inputs:
         assert planned.root is not None
         files = {
             "guest": frozenset(planned.root.files) | LINKS.keys(),
-            "code": frozenset(code_of(planned.lab, "virtual")),
+            "code": frozenset(planned.driving),
             "boot": frozenset({"argv"}),
         }
         folders = {
@@ -160,9 +161,8 @@ def traced_run(planned: Planned, folder: Path) -> str:
     program.write_text(TRACED.format(trace=trace, kernel=planned.kernel.path))
     program.chmod(0o755)
     kernel = dataclasses.replace(planned.kernel, path=program, sha256=content_digest(program))
-    code = code_of(planned.lab, "virtual")
     traced = dataclasses.replace(planned, kernel=kernel)
-    make(traced, code, folder / "runs", None, lambda line: None)
+    make(Job(traced, Opened(folder / "runs"), Wanted()), None, lambda notice: None)
     for _ in range(round(END_S / 0.1)):
         printed = trace.read_text()
         if printed.rstrip().endswith(ENDED):

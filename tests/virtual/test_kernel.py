@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel import build, check, store
+from labs.drive.kernel.versions import DEFAULT, SERIES
 from labs.errors import Damaged, RunFailed
 
 VERSIONS = [
-    "6.1",
-    *(pytest.param(name, marks=pytest.mark.kernel(name)) for name in ("5.10", "6.12", "7.2")),
+    DEFAULT if name == DEFAULT else pytest.param(name, marks=pytest.mark.kernel(name))
+    for name in SERIES
 ]
 
 

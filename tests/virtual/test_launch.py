@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from labs.catalog import find
-from labs.drive.record.disk import cache
+from labs.drive.record.cache import cache
 from labs.drive.record.seal import read_seal
 from labs.errors import RunFailed
 from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.launch.launch import run
+from labs.launch.wanted import Event, Wanted
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHERS = 4
@@ -24,9 +25,10 @@ import sys
 from labs.catalog import find
 from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.launch.launch import run
+from labs.launch.wanted import Event, Wanted
 lines = []
 p = Nagle(runs=sys.argv[1], only=sys.argv[2], requests=100)
-run(find("nagle"), p, progress=lambda title, line: lines.append(line))
+run(find("nagle"), p, Wanted(tell=lambda title, event: lines.append(str(event))))
 print(lines.count("made"), lines.count("there already"))
 """
 
@@ -64,13 +66,13 @@ def test_run_makes_each_run_once_for_launchers_side_by_side(
 def test_run_keeps_nothing_if_its_code_is_changed_meanwhile(
     tmp_path: Path, own_cache: Path
 ) -> None:
-    def damage(title: str, line: str) -> None:
+    def damage(title: str, event: Event) -> None:
         for path in own_cache.glob("code/*/copy/labs/guest/bench.py"):
             path.write_bytes(b"")
 
     p = Nagle(runs=str(tmp_path / "runs"), only="on", requests=100)
     with pytest.raises(RunFailed, match=r"bench\.py"):
-        run(find("nagle"), p, progress=damage)
+        run(find("nagle"), p, Wanted(tell=damage))
     assert not list((tmp_path / "runs").glob("nagle-*"))
     (folder,) = run(find("nagle"), p).file.folders()
     (again,) = run(

@@ -52,7 +52,7 @@ def test_run_says_in_one_line_what_it_cleared(home: Path) -> None:
     assert not list(Path("runs").glob(".*"))
 
 
-def test_run_does_not_wait_for_a_file_of_another_user(home: Path) -> None:
+def test_run_refuses_a_lock_of_another_user(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Another user made the file first and holds it: here root gives it away, a user plants it as
     a link."""
     assert main([*RUN, "--dry-run"]) == 0
@@ -67,8 +67,9 @@ def test_run_does_not_wait_for_a_file_of_another_user(home: Path) -> None:
         lock.symlink_to("/dev/null")
     with lock.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert main([*RUN, "--fresh"]) == 0
-    assert os.path.lexists(lock)
+        capsys.readouterr()
+        assert main([*RUN, "--fresh"]) == 2
+    assert "--into" in capsys.readouterr().err.splitlines()[-1] and os.path.lexists(lock)
 
 
 PLANT = {

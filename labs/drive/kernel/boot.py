@@ -53,7 +53,6 @@ TAIL_BYTES = 8192
 LIMITS = Limits()
 SECCOMP, PTRACE = "seccomp", "ptrace"
 EITHER = (SECCOMP, PTRACE)
-AUTO = "auto"
 # What a kernel that has seccomp mode prints if the machine denies it, before anything runs inside.
 DENIED = "SECCOMP userspace requested but not functional"
 # The name of the file from which a kernel starts its guest's programs, if it has a stub program.

@@ -17,7 +17,9 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -25,8 +27,10 @@ from typing import Any, TextIO
 from labs.drive.kernel import kernel_source as source
 from labs.drive.kernel import store
 from labs.drive.kernel.check import check
-from labs.drive.kernel.versions import SERIES, KernelSpec, series_of
-from labs.errors import Damaged, LabError, Missing, RunFailed
+from labs.drive.kernel.options import fragment_text, options_of, verify_options
+from labs.drive.kernel.versions import SERIES, KernelSpec, series_like, series_of
+from labs.drive.record.disk import owned_folder
+from labs.errors import LabError, Missing, RunFailed
 
 HZ = 250
 # The loader and the C library of a kernel are those of its guest: a kernel is started in the folder
@@ -36,13 +40,9 @@ LINK = f"LINK-y=-no-pie -Wl,-rpath,{LIBRARIES} -Wl,--dynamic-linker={LOADER}"
 # Half of this is the unpacked tree. A downloaded package needs additional room.
 ROOM_MIB = 1536
 ROOM_TO_ADD_MIB = 128
-HERE = Path(__file__).parent
-PATCHES = HERE / "patches"
+REPRODUCE_IN = ((Path(tempfile.gettempdir()), "near"), (Path("/var/tmp"), "deeper/and/deeper"))
 # A user's own compiler in PATH would produce other bytes than the system's.
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-# The number of objects that are compiled; used only for the length of the progress bar.
-OBJECTS = {"5.10": 645, "6.1": 624, "6.12": 653, "7.2": 669}
-
 _TOOLS = {
     "gcc": "gcc",
     "ld": "binutils",
@@ -57,19 +57,16 @@ _TOOLS = {
 }
 
 
-_CONTROL = re.compile(r"CONFIG_TCP_CONG_(?!ADVANCED)(\w+)=y")
-_SET = re.compile(r'(CONFIG_\w+)=(y|m|-?\d+|0x[0-9a-fA-F]+|".*")')
-_UNSET = re.compile(r"# (CONFIG_\w+) is not set")
-OFF = "n"
+_OLD_FILE = re.compile(rb"--- (a/|/dev/null)")
+_NEW_FILE = re.compile(rb"\+\+\+ (?:b/)?(\S+)")
 
 
 @dataclass(frozen=True)
 class Built:
-    """A kernel, whether it was built now or existed before, and what its check measured."""
+    """A kernel, and whether it was built now or existed before."""
 
     kernel: store.Kernel
     fresh: bool
-    checked: dict[str, Any]
 
 
 def plan(
@@ -82,12 +79,12 @@ def plan(
     return {
         "source": located.version or None,
         "supported": series in SERIES,
-        "from": located.kind,
+        "from": "tarball" if located.tarball else "archive",
         "tarball": str(located.tarball) if located.tarball else None,
         "package": located.package or None,
         "release": located.release or None,
         "hz": HZ,
-        "patches": sorted(patches(series)),
+        "patches": sorted(series_like(series).patch_files()),
         "options": len(options_of(fragment_text(series))),
         "into": str(into or store.own_store()),
         "built": there.sha256 if there else None,
@@ -138,39 +135,43 @@ def build(
         # If no kernel can be built here, one that is shared or was added serves as well.
         if fresh or tarball or spec.form == "digest" or not (there := _kept(spec)):
             raise
-        return Built(there, False, dict(store.record(there.folder).get("checked", {})))
+        return Built(there, False)
     if not fresh and (there := _there(located.version, series_of(located.version), into)):
-        return Built(there, False, dict(store.record(there.folder).get("checked", {})))
+        return Built(there, False)
     # The compiler sees the resolved path, so that is the one to map.
     folder = (into or store.own_store()).resolve()
     with store.work_folder(folder, ROOM_MIB) as work:
         try:
-            show.step(f"unpacking {located.package or located.tarball} {located.version}".rstrip())
-            tree = work / "tree"
-            release = source.unpack(source.fetch(located, work), tree)
-            version = source.named(located, release, spec)
-            _apply(tree, series_of(release))
-            show.step(f"configuring Linux {release}")
-            config = _configure(tree, release)
-            show.step(f"compiling Linux {release}")
-            _compile(tree, release, jobs or len(os.sched_getaffinity(0)), show)
-            show.step("checking the kernel: boots, link shaping, receive buffer figures")
-            program = tree / "linux"
-            checked = check(program, release)
+            made = _build(located, spec, work, jobs or len(os.sched_getaffinity(0)), show)
         finally:
             show.close()
-        content = {
-            "schema": store.SCHEMA,
-            "version": release,
-            "source": version,
-            "sha256": store.digest_of(program),
-            **_recipe(series_of(release)),
-            "checked": checked,
-        }
-        kept = store.keep(
-            program, content, config=config, patches=patches(series_of(release)), work=work
-        )
-    return Built(kept, True, checked)
+    return Built(made, True)
+
+
+def _build(
+    located: source.Source, spec: KernelSpec, work: Path, jobs: int, show: Progress
+) -> store.Kernel:
+    show.step(f"unpacking {located.package or located.tarball} {located.version}".rstrip())
+    tree = work / "tree"
+    release = source.unpack(source.fetch(located, work), tree)
+    version = source.named(located, release, spec)
+    series = series_of(release)
+    _apply(tree, series)
+    show.step(f"configuring Linux {release}")
+    config = _configure(tree, release)
+    show.step(f"compiling Linux {release}")
+    _compile(tree, release, jobs, show)
+    show.step("checking the kernel: boots, link shaping, receive buffer figures")
+    checked = check(tree / "linux", release)
+    patches = series_like(series).patch_files()
+    content = {
+        "version": release,
+        "source": version,
+        "patches": {name: hashlib.sha256(text).hexdigest() for name, text in patches.items()},
+        "checked": checked,
+        **_options_and_tools(series),
+    }
+    return store.keep(tree / "linux", content, config=config, patches=patches, work=work)
 
 
 def plan_add(file: Path, sha256: str, *, into: Path | None = None) -> dict[str, Any]:
@@ -197,15 +198,56 @@ def add(file: Path, sha256: str, *, into: Path | None = None) -> store.Kernel:
         store.check_digest(program, sha256)
         measured = check(program)
         content = {
-            "schema": store.SCHEMA,
             "version": measured["release"],
             "source": measured["release"],
-            "sha256": sha256.lower(),
             "hz": measured["hz"],
             "added": True,
             "checked": measured,
         }
         return store.keep(program, content, config=None, patches={}, work=work)
+
+
+def plan_reproduce(spec: KernelSpec) -> dict[str, Any]:
+    """What `reproduce` would do, as plain data."""
+    located = source.locate(spec)
+    return {
+        "source": located.version,
+        "release": located.release or None,
+        "folders": [str(place / "labs-reproduce-" / below) for place, below in REPRODUCE_IN],
+    }
+
+
+def reproduce(
+    spec: KernelSpec, *, jobs: int | None = None, progress: Progress | None = None
+) -> list[dict[str, Any]]:
+    """Build `spec` twice and keep neither; return `folder`, `seconds` and `sha256` of each build.
+
+    The second folder is on another path, which is longer. Errors are those of `build`.
+    """
+    needs()
+    builds = []
+    with contextlib.ExitStack() as stack:
+        folders = [
+            stack.enter_context(owned_folder("labs-reproduce-", place)) / below
+            for place, below in REPRODUCE_IN
+        ]
+        located = source.locate(spec)
+        tarball = source.fetch(located, folders[0].parent)
+        for folder in folders:
+            begin = time.monotonic()
+            built = build(
+                KernelSpec("source", located.version),
+                tarball=tarball,
+                fresh=True,
+                jobs=jobs,
+                into=folder,
+                progress=progress,
+            )
+            seconds = round(time.monotonic() - begin, 1)
+            builds.append(
+                {"folder": str(folder), "seconds": seconds, "sha256": built.kernel.sha256}
+            )
+    return builds
 
 
 def _kept(spec: KernelSpec) -> store.Kernel | None:
@@ -215,13 +257,10 @@ def _kept(spec: KernelSpec) -> store.Kernel | None:
         return None
 
 
-def _recipe(series: str) -> dict[str, Any]:
-    """Everything other than the source that determines the bytes of a kernel."""
+def _options_and_tools(series: str) -> dict[str, Any]:
+    """What determines the bytes of a kernel besides its source and its patches."""
     return {
         "hz": HZ,
-        "patches": {
-            name: hashlib.sha256(text).hexdigest() for name, text in patches(series).items()
-        },
         "fragment": hashlib.sha256(fragment_text(series).encode()).hexdigest(),
         "compiler": _first_line(("gcc", "--version")),
         "linker": _first_line(("ld", "--version")),
@@ -230,28 +269,31 @@ def _recipe(series: str) -> dict[str, Any]:
 
 
 def _there(version: str, series: str, into: Path | None) -> store.Kernel | None:
-    """A stored kernel that was built from this source version with the current recipe."""
-    if not version:
-        return None
-    recipe = _recipe(series)
+    """A stored kernel that was built from this source version with the current recipe; its patches
+    may have other names and explain themselves otherwise."""
+    recipe = _options_and_tools(series)
+    changed = changes(series_like(series).patch_files())
     for kernel in store.kernels_of(into) if into else store.kernels():
         content = store.record(kernel.folder)
-        if kernel.source == version and all(content.get(key) == recipe[key] for key in recipe):
+        if (
+            kernel.source == version
+            and recipe.items() <= content.items()
+            and changes(store.patches_of(kernel)) == changed
+        ):
             return kernel
     return None
 
 
-def patches(series: str, folder: Path = PATCHES) -> dict[str, bytes]:
-    """The patches for one series by name, in the order in which they are applied.
-
-    A file in the folder of the series replaces the patch of that name for all series.
-    """
-    common, of_series = (
-        {patch.name: patch.read_bytes() for patch in place.glob("*.patch")}
-        for place in (folder, folder / series)
-    )
-    merged = common | of_series
-    return {name: merged[name] for name in sorted(merged)}
+def changes(patches: Mapping[str, bytes]) -> dict[bytes, list[bytes]]:
+    """The lines that patches remove and add, by file, in their order."""
+    changed: dict[bytes, list[bytes]] = {}
+    lines: list[bytes] = []
+    for line in b"\n".join(patches[name] for name in sorted(patches)).splitlines():
+        if file := _NEW_FILE.match(line):
+            lines = changed.setdefault(file[1], [])
+        elif line[:1] in (b"+", b"-") and not _OLD_FILE.match(line):
+            lines.append(line)
+    return changed
 
 
 def _first_line(argv: tuple[str, ...]) -> str:
@@ -263,12 +305,10 @@ def _first_line(argv: tuple[str, ...]) -> str:
 
 def _apply(tree: Path, series: str) -> None:
     words = ("patch", "--strip=1", "--batch", "--forward", "--no-backup-if-mismatch")
-    for name, patch in patches(series).items():
+    for name, patch in series_like(series).patch_files().items():
         done = subprocess.run(words, cwd=tree, input=patch, capture_output=True, check=False)
         if done.returncode:
-            printed = done.stdout.decode("utf-8", "replace").splitlines() or [
-                "patch printed nothing"
-            ]
+            printed = done.stdout.decode("utf-8", "replace").splitlines() or ["patch said nothing"]
             lines = [line for line in printed if "FAILED" in line or "can't" in line]
             raise RunFailed(
                 f"{name} does not apply to this source: {(lines or printed)[0]}. Build "
@@ -296,61 +336,6 @@ def environment(tree: Path) -> dict[str, str]:
     }
 
 
-def congestion_controls() -> tuple[str, ...]:
-    """The congestion controls of the virtual kernels; reno is in every kernel."""
-    controls = _CONTROL.findall((HERE / "fragment.config").read_text("utf-8"))
-    return tuple(sorted({"reno", *map(str.lower, controls)}))
-
-
-def fragment_text(series: str, folder: Path = HERE) -> str:
-    """The options for one series: `fragment.config`, then `fragment-SERIES.config` if it exists."""
-    text = (folder / "fragment.config").read_text("utf-8")
-    of_series = folder / f"fragment-{series}.config"
-    return text + of_series.read_text("utf-8") if of_series.is_file() else text
-
-
-def options_of(text: str) -> dict[str, str]:
-    """Options and values of a fragment or a `.config`; "n" for `# CONFIG_X is not set`.
-
-    A later line wins, as in the kernel's own merge. Raises Damaged for a line that is neither an
-    option nor a comment, and for a comment that looks like a mistyped option.
-    """
-    options: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if setting := _SET.fullmatch(line):
-            options[setting[1]] = setting[2]
-        elif setting := _UNSET.fullmatch(line):
-            options[setting[1]] = OFF
-        elif line and (not line.startswith("#") or line.startswith("# CONFIG_")):
-            raise Damaged(
-                f"kernel configuration, line {number}: {line!r} is neither CONFIG_NAME=value "
-                "nor '# CONFIG_NAME is not set' nor a comment"
-            )
-    return options
-
-
-def not_taken(wanted: dict[str, str], config: dict[str, str]) -> tuple[str, ...]:
-    """The requested options that a finished configuration lacks, each with its actual value.
-
-    An option that is not in the configuration counts as off.
-    """
-    return tuple(
-        f"{name} (requested {value}, is {config.get(name, OFF)})"
-        for name, value in wanted.items()
-        if config.get(name, OFF) != value
-    )
-
-
-def verify_options(wanted: dict[str, str], config: dict[str, str], version: str) -> None:
-    """RunFailed, naming the options, if a configuration lacks one that was requested."""
-    if missing := not_taken(wanted, config):
-        raise RunFailed(
-            f"the configuration of Linux {version} did not take {', '.join(missing)}. "
-            "A dependency is missing, or the option has another name in this version. "
-            f"Add what it needs to labs/drive/kernel/fragment-{series_of(version)}.config"
-        )
-
-
 def _configure(tree: Path, release: str) -> str:
     """Write `.config` from tinyconfig and the fragment; return it, verified."""
     text = fragment_text(series_of(release))
@@ -364,7 +349,7 @@ def _configure(tree: Path, release: str) -> str:
 
 
 def _compile(tree: Path, release: str, jobs: int, show: Progress) -> None:
-    objects = OBJECTS.get(series_of(release), max(OBJECTS.values()))
+    objects = series_like(series_of(release)).objects
     done = 0
 
     def count(line: str) -> None:
@@ -422,49 +407,32 @@ def _failure(target: str, lines: list[str]) -> LabError:
     return RunFailed(f"make {target} failed: {error}")
 
 
-WIDTH = 30
-
-
 class Progress:
-    """Shows the steps of a task on stderr; `quiet` shows nothing."""
+    """Shows the steps of a task on stderr."""
 
-    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._quiet = quiet
         self._bar = self._stream.isatty()
         self._tenth = 0
-        self._drawn = False
 
     def step(self, text: str) -> None:
         """Show that a step begins."""
         self._tenth = 0
-        if self._quiet:
-            return
-        self._clear()
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
+        self._write(f"{text}\n")
 
     def part(self, done: int, of: int, what: str) -> None:
         """Show how much of the current step is done."""
-        if self._quiet:
-            return
         percent = min(99, 100 * done // max(of, 1))
         if self._bar:
-            filled = WIDTH * percent // 100
-            bar = "#" * filled + "-" * (WIDTH - filled)
-            self._stream.write(f"\r[{bar}] {percent:3d} %  {what[:40]:<40}")
-            self._drawn = True
+            self._write(f"{percent:3d} %  {what[:70]}")
         elif percent // 10 > self._tenth:
             self._tenth = percent // 10
-            self._stream.write(f"{self._tenth * 10} %  {what}\n")
-        self._stream.flush()
+            self._write(f"{self._tenth * 10} %  {what}\n")
 
     def close(self) -> None:
-        """Remove the bar."""
-        self._clear()
-        self._stream.flush()
+        """Remove the percentage."""
+        self._write("")
 
-    def _clear(self) -> None:
-        if self._drawn:
-            self._stream.write("\r" + " " * (WIDTH + 50) + "\r")
-            self._drawn = False
+    def _write(self, text: str) -> None:
+        self._stream.write(f"\r\x1b[K{text}" if self._bar else text)
+        self._stream.flush()

@@ -22,13 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from labs.drive.kernel.boot import EPOCH_NS, PATH, boot
 from labs.drive.kernel.guest_root import guest_root, kept_root
-from labs.drive.kernel.versions import series_of
+from labs.drive.kernel.versions import series_like, series_of
 from labs.errors import Missing, RunFailed
 from labs.guest.programs.init import INSIDE_CODE, PYTHON
 
@@ -52,41 +52,6 @@ START = (
     "from labs.drive.kernel.check import main; raise SystemExit(main())"
 )
 MEASURED = "measured.json"
-
-# Figures by series, in bytes; keys as the self-test returns them, a figure of a row as
-# "row.figure".
-# 5.10 and 6.1: article 4's own figures: skmem_r 73,984 and Recv-Q 62,464 at scale 0, 56 KiB queued
-# at scale 1.
-# 6.12 and 7.2: tcp_adv_win_scale has no effect since 6.6 (net/ipv4/tcp_input.c:tcp_measure_rcv_mss
-# takes the ratio from a packet), so both rows are equal; measured with the distribution's options.
-# packet_overhead: sk_buff (256) plus its head: a kmalloc of 1,024 until 6.2; since 6.3
-# net/core/skbuff.c SKB_SMALL_HEAD_SIZE, 704 with the MAX_HEADER of a distribution's kernel.
-EXPECTED: dict[str, dict[str, int]] = {
-    "5.10": {
-        "packet_overhead": 1_280,
-        "adv_win_scale_0.skmem_r": 73_984,
-        "adv_win_scale_0.recv_q": 62_464,
-        "adv_win_scale_1.recv_q": 57_344,
-    },
-    "6.1": {
-        "packet_overhead": 1_280,
-        "adv_win_scale_0.skmem_r": 73_984,
-        "adv_win_scale_0.recv_q": 62_464,
-        "adv_win_scale_1.recv_q": 57_344,
-    },
-    "6.12": {
-        "packet_overhead": 960,
-        "adv_win_scale_0.skmem_r": 62_208,
-        "adv_win_scale_0.recv_q": 58_368,
-        "adv_win_scale_1.recv_q": 58_368,
-    },
-    "7.2": {
-        "packet_overhead": 960,
-        "adv_win_scale_0.skmem_r": 62_208,
-        "adv_win_scale_0.recv_q": 58_368,
-        "adv_win_scale_1.recv_q": 58_368,
-    },
-}
 
 
 def check(program: Path, release: str = "") -> dict[str, Any]:
@@ -169,7 +134,7 @@ def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:
     if abs(measured["rtt_ms"] - DELAY_MS) > RTT_TOLERANCE * DELAY_MS:
         faults.append(f"a link of {DELAY_MS} ms has an RTT of {measured['rtt_ms']} ms")
     figures = flat(measured)
-    for name, wanted in EXPECTED.get(series_of(measured["release"]), {}).items():
+    for name, wanted in _figures(measured["release"]).items():
         if figures[name] != wanted:
             faults.append(f"{name} is {figures[name]:,}, expected {wanted:,}")
     return tuple(faults)
@@ -177,7 +142,7 @@ def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:
 
 def compared(measured: dict[str, Any]) -> list[dict[str, Any]]:
     """The figures as rows: measured and expected values (expected None: not judged)."""
-    wanted = {"rtt_ms": DELAY_MS, **EXPECTED.get(series_of(measured["release"]), {})}
+    wanted = {"rtt_ms": DELAY_MS, **_figures(measured["release"])}
     return [
         {"figure": name, "measured": value, "expected": wanted.get(name)}
         for name, value in flat(measured).items()
@@ -195,7 +160,11 @@ def flat(measured: dict[str, Any]) -> dict[str, Any]:
 
 def judged(release: str) -> bool:
     """True if figures are published for this release's series."""
-    return series_of(release) in EXPECTED
+    return bool(_figures(release))
+
+
+def _figures(release: str) -> Mapping[str, int]:
+    return series_like(series_of(release)).figures
 
 
 # --- inside the kernel ---------------------------------------------------------------------------

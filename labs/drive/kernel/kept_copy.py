@@ -17,14 +17,13 @@ import os
 import re
 import stat
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from labs.drive.record.disk import cache, clear_folders, owned_folder
-from labs.drive.record.private_cache import private_folder
-from labs.drive.record.removal import Made, is_own_folder, remove_folder, say
+from labs.drive.record.cache import cache, clear_kept, private_folder
+from labs.drive.record.disk import owned_folder
+from labs.drive.record.removal import is_own_folder
 from labs.errors import Missing, RunFailed
 
 Content = Path | bytes
@@ -34,7 +33,6 @@ Interpreter = tuple[Path | str, ...]
 COPY, LIST = "copy", "files.json"
 NAME = re.compile(r"[0-9a-f]{64}-[0-9a-f]{8}")
 MAKING = ".making-"
-KEPT_S = 7 * 24 * 3600.0
 ATTEMPTS = 3
 READ_BYTES = 1 << 16
 MODE = "644"
@@ -137,7 +135,7 @@ def kept_copy(
     kept = where / f"{listing_digest(wanted)}-{compiler}"
     with contextlib.suppress(OSError):
         os.utime(kept / LIST)  # in use: another process that clears old copies leaves it
-    _clear(kept.parent)
+    clear_kept(kept.parent, MAKING, NAME, LIST, "copies")
     for _ in range(ATTEMPTS):
         if (before := _as_made(kept, wanted)) is not None:
             return Kept(kept / COPY, before)
@@ -200,19 +198,6 @@ def _put(made: Path, kept: Path, aside: Path, wanted: Mapping[str, str]) -> None
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-
-
-def _clear(where: Path) -> None:
-    """Remove copies that were not used for a week, and what killed processes left."""
-    clear_folders(MAKING, where)
-    removed = 0
-    for kept in where.glob("[!.]*"):
-        with contextlib.suppress(OSError):
-            # The list, which is written last, is the mark of a copy.
-            if NAME.fullmatch(kept.name) and time.time() - (kept / LIST).lstat().st_mtime > KEPT_S:
-                removed += remove_folder(kept, Made.of(kept))
-    if removed:
-        say(f"removed {removed} copies in {where} that were not used for a week")
 
 
 def _make(

@@ -1,4 +1,4 @@
-"""Where a kernel's source comes from: an installed package, the package archive, or a tarball.
+"""Where a kernel's source comes from: the package archive, or a tarball.
 
 Nothing here needs root: a package from the archive is downloaded and unpacked, not installed. A
 series that this machine's release of Debian lacks is taken from a release that has it.
@@ -26,16 +26,12 @@ from labs.drive.kernel.versions import (
 )
 from labs.errors import BadInput, Damaged, Missing, RunFailed
 
-INSTALLED = Path("/usr/src")
-# The releases of Debian that ship each series, in the order in which they are searched.
-RELEASES = {
-    "5.10": ("bullseye",),
-    "6.1": ("bookworm",),
-    "6.12": ("trixie",),
-    "7.2": ("sid", "forky"),
-}
 # Never compiled for User-Mode Linux on x86, and two thirds of the tree. The Kconfig files in these
 # folders are kept, because every configuration reads all of them. Wildcards match slashes, too.
+_DRIVERS = (
+    *("gpu", "media", "infiniband", "staging", "scsi", "crypto", "iio", "clk", "pinctrl"),
+    *("net/ethernet", "net/wireless", "accel"),
+)
 _LEFT_OUT = (
     "*/Documentation/*/*",
     "*/arch/[a-tvwyz]*/*.[chS]",
@@ -44,23 +40,7 @@ _LEFT_OUT = (
     "*/samples/*.[ch]",
     "*/tools/testing/*",
     "*/tools/perf/*",
-    *(
-        f"*/drivers/{name}/*.[ch]"
-        for name in (
-            "gpu",
-            "media",
-            "infiniband",
-            "staging",
-            "scsi",
-            "crypto",
-            "iio",
-            "clk",
-            "pinctrl",
-            "net/ethernet",
-            "net/wireless",
-            "accel",
-        )
-    ),
+    *(f"*/drivers/{name}/*.[ch]" for name in _DRIVERS),
 )
 
 
@@ -69,12 +49,11 @@ class Source:
     """A source to build from.
 
     `version` is the package's version (6.1.192-2), or empty for a tarball whose version is not
-    given; `kind` is installed, archive or tarball; `tarball` is None until it is downloaded;
-    `release` is the release of Debian in the archive, empty if this machine's own lists have it.
+    given; `tarball` is None for a package of the archive; `release` is the release of Debian that
+    has it, empty if this machine's own lists have it.
     """
 
     version: str
-    kind: str
     package: str
     tarball: Path | None
     release: str = ""
@@ -91,22 +70,9 @@ def locate(spec: KernelSpec, tarball: Path | None = None) -> Source:
     if tarball is not None:
         if not tarball.is_file():
             raise BadInput(f"{tarball} is not a file. --source takes a tarball of kernel sources")
-        return Source(spec.text if spec.form == "source" else "", "tarball", "", tarball)
+        return Source(spec.text if spec.form == "source" else "", "", tarball)
     check_supported(spec)
-    package = package_of(spec.series)
-    installed = _installed(package)
-    if installed and spec.matches(installed, ""):
-        return Source(installed, "installed", package, INSTALLED / f"{package}.tar.xz")
-    return _archived(package, spec)
-
-
-def _installed(package: str) -> str:
-    """The version of an installed source package; empty if it is not installed."""
-    if not shutil.which("dpkg-query") or not (INSTALLED / f"{package}.tar.xz").is_file():
-        return ""
-    words = ("dpkg-query", "-W", "-f", "${db:Status-Abbrev}${Version}", package)
-    answer = subprocess.run(words, capture_output=True, text=True, check=False).stdout
-    return answer[3:].strip() if answer.startswith("ii") else ""
+    return _archived(package_of(spec.series), spec)
 
 
 def _archived(package: str, spec: KernelSpec) -> Source:
@@ -117,25 +83,26 @@ def _archived(package: str, spec: KernelSpec) -> Source:
             f"this machine has neither the source of Linux {spec.text} nor apt to fetch it. "
             "Give a tarball of kernel sources: labs kernel build --source TARBALL"
         )
+    releases = SERIES[spec.series].releases
     available: list[str] = []
-    faults: list[str] = []
-    for release in ("", *RELEASES[spec.series]):
+    faults = ""
+    for release in ("", *releases):
         offered, fault = _offered_by(release) if release else (_offered(), "")
-        faults += [f" (apt says of {release}: {fault})"] if fault else []
+        faults += f" (apt says of {release}: {fault})" if fault else ""
         fitting = [version for version in offered if spec.matches(version, "")]
         if fitting:
-            return Source(max(fitting, key=age), "archive", package, None, release)
+            return Source(max(fitting, key=age), package, None, release)
         available += offered
-    newest = {series_of(version): version for version in sorted(available, key=age)}
-    same = [version for version in available if series_of(version) == spec.series]
     if not sources("stable", targets()):
         raise Missing(
             f"the source of Linux {spec.text} comes from Debian's archive, of which this machine "
             "knows no mirror. Run as root: apt-get install debootstrap debian-archive-keyring"
         )
+    same = [version for version in available if series_of(version) == spec.series]
+    newest = {series_of(version): version for version in sorted(available, key=age)}
     raise Missing(
         f"the source of Linux {spec.text} is neither in this machine's package lists nor in those "
-        f"of {' and '.join(RELEASES[spec.series])} on its mirrors{''.join(faults)}. Available: "
+        f"of {' and '.join(releases)} on its mirrors{faults}. Available: "
         f"{', '.join(dict.fromkeys(same or newest.values())) or 'none'}. Build one of these, run "
         "`apt-get update` as root, or give a tarball of kernel sources: "
         "labs kernel build --source TARBALL"
@@ -191,27 +158,13 @@ def fetch(source: Source, work: Path) -> Path:
             f"cannot download {source.package} {source.version}: {reason}. Check the network, run "
             "`apt-get update` as root, or give a tarball with --source TARBALL"
         )
-    tarball = work / "source.tar.xz"
-    inside = f"./usr/src/{source.package}.tar.xz"
-    with (
-        tarball.open("wb") as output,
-        subprocess.Popen(
-            ("dpkg-deb", "--fsys-tarfile", str(debs[0])), stdout=subprocess.PIPE
-        ) as deb,
-    ):
-        taken = subprocess.run(
-            ("tar", "-xO", inside),
-            stdin=deb.stdout,
-            stdout=output,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    if taken.returncode or not tarball.stat().st_size:
-        raise RunFailed(f"{debs[0].name} does not contain {inside}: {taken.stderr.strip()}")
-    for package in debs:
-        package.unlink()
-    return tarball
+    inside = Path("usr/src", f"{source.package}.tar.xz")
+    words = ("dpkg-deb", "--extract", str(debs[0]), str(download))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode or not (download / inside).is_file():
+        raise RunFailed(f"{debs[0].name} does not contain {inside}: {done.stderr.strip()}")
+    debs[0].unlink()
+    return download / inside
 
 
 def unpack(tarball: Path, tree: Path) -> str:
@@ -220,20 +173,9 @@ def unpack(tarball: Path, tree: Path) -> str:
     Files that User-Mode Linux never compiles are skipped. BadInput if it is not a kernel source.
     """
     tree.mkdir()
-    words = [
-        "tar",
-        "--extract",
-        "--file",
-        str(tarball),
-        "--directory",
-        str(tree),
-        "--strip-components=1",
-        "--no-same-owner",
-        "--anchored",
-        "--wildcards",
-    ]
-    if tarball.name.endswith(".xz"):
-        words.append("--use-compress-program=xz -T0")
+    words = ["tar", "--extract", f"--file={tarball}", f"--directory={tree}"]
+    words += ["--strip-components=1", "--no-same-owner", "--anchored", "--wildcards"]
+    words += ["--use-compress-program=xz -T0"] if tarball.name.endswith(".xz") else []
     words += [f"--exclude={pattern}" for pattern in _LEFT_OUT]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -261,7 +203,7 @@ def named(source: Source, release: str, spec: KernelSpec) -> str:
         raise BadInput(
             f"the source is Linux {release}, not {spec.text}. Give its version: "
             f"labs kernel build {release}"
-            + (f" --source {source.tarball}" if source.kind == "tarball" else "")
+            + (f" --source {source.tarball}" if source.tarball else "")
         )
     return version
 

@@ -30,8 +30,8 @@ from typing import IO, Any
 
 from labs.drive.kernel.guest_root import BIN, LIB, GuestRoot, digest_of_labs, files_of_labs
 from labs.drive.kernel.kept_copy import File, Interpreter, listing, listing_digest
+from labs.drive.record.cache import opened_file, private_folder
 from labs.drive.record.disk import owned_folder, write_whole, written_to
-from labs.drive.record.private_cache import opened_file, private_folder
 from labs.errors import BadInput, Damaged, Missing
 
 SCHEMA = 1

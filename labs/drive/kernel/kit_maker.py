@@ -21,8 +21,8 @@ from labs.drive.kernel.guest_root import files_of_labs, guest_root
 from labs.drive.kernel.kept_copy import CHANGED_S, File, file
 from labs.drive.kernel.kit import KERNELS, LICENCES, MANIFEST, ROOT, Entry, Kit, Manifest
 from labs.drive.kernel.store import CONFIG, PATCHES, PROGRAM, RECORD, Kernel
+from labs.drive.record.cache import private_folder
 from labs.drive.record.disk import owned_folder, whole_file, written_to
-from labs.drive.record.private_cache import private_folder
 from labs.errors import Missing
 
 MAKING = ".making-"

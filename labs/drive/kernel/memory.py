@@ -13,7 +13,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from labs.drive.record.disk import cache
+from labs.drive.record.cache import cache
 from labs.errors import Missing
 from labs.guest.units import MIB
 

@@ -30,14 +30,15 @@ from typing import Any
 
 from labs.drive.kernel.kit import in_use
 from labs.drive.kernel.versions import SERIES, age, read_kernel_spec
-from labs.drive.record.disk import cache, clear_folders, owned_folder
-from labs.drive.record.private_cache import private_folder
+from labs.drive.record.cache import cache, private_folder
+from labs.drive.record.disk import clear_folders, owned_folder
 from labs.drive.record.removal import is_own_folder
 from labs.errors import BadInput, Damaged, Missing
 
 SCHEMA = 1
 PROGRAM, CONFIG, RECORD, PATCHES = "linux", "config", "kernel.json", "patches"
 WORK = ".work-"
+ELSEWHERE = "name another folder in XDG_CACHE_HOME or with --into"
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,9 @@ def shared_stores() -> tuple[Path, ...]:
     return tuple(named)
 
 
-def stores() -> tuple[Path, ...]:
-    """All stores in the order in which they are searched."""
-    return tuple(_searched())
-
-
-def _searched() -> Iterator[Path]:
-    """The stores one by one: a user without a home folder has no own store and may not need it."""
+def stores() -> Iterator[Path]:
+    """All stores in the order in which they are searched, one by one: a user without a home folder
+    has no own store and may not need it."""
     yield from shared_stores()
     if kit := in_use():
         yield kit.kernels
@@ -84,36 +81,34 @@ def _searched() -> Iterator[Path]:
 def record(folder: Path) -> dict[str, Any]:
     """A kernel's `kernel.json`. Damaged if it cannot be read or has another schema."""
     try:
-        content = json.loads((folder / RECORD).read_text("utf-8"))
+        content = dict(json.loads((folder / RECORD).read_text("utf-8")))
         schema = content["schema"]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise Damaged(
-            f"cannot read {folder / RECORD} ({error}). Remove {folder} and build the kernel again"
-        ) from None
+        raise _broken(folder, f"cannot be read ({error})") from None
     if schema != SCHEMA:
-        raise Damaged(
-            f"{folder / RECORD} has schema {schema}, and this version reads schema {SCHEMA}. "
-            f"Remove {folder} and build the kernel again"
-        )
-    return dict(content)
+        raise _broken(folder, f"has schema {schema}, and this version reads schema {SCHEMA}")
+    return content
 
 
 def read(folder: Path) -> Kernel:
     """The kernel in one folder of a store. Damaged if its record is incomplete."""
     content = record(folder)
     try:
-        return Kernel(
-            version=str(content["version"]),
-            source=str(content["source"]),
-            sha256=str(content["sha256"]),
-            hz=int(content["hz"]),
-            path=folder / PROGRAM,
-            folder=folder,
-        )
+        version, source, sha256 = (str(content[name]) for name in ("version", "source", "sha256"))
+        return Kernel(version, source, sha256, int(content["hz"]), folder / PROGRAM, folder)
     except (KeyError, ValueError, TypeError) as error:
-        raise Damaged(
-            f"{folder / RECORD} lacks {error}. Remove {folder} and build the kernel again"
-        ) from None
+        raise _broken(folder, f"lacks {error}") from None
+
+
+def _broken(folder: Path, what: str) -> Damaged:
+    return Damaged(f"{folder / RECORD} {what}. Remove {folder} and build the kernel again")
+
+
+def patches_of(kernel: Kernel) -> dict[str, bytes]:
+    """The patches with which a kernel was built by their names."""
+    names = record(kernel.folder).get("patches", {})
+    files = [kernel.folder / PATCHES / name for name in names]
+    return {file.name: file.read_bytes() for file in files if file.is_file()}
 
 
 def kernels_of(store: Path) -> tuple[Kernel, ...]:
@@ -157,7 +152,7 @@ def find(spec: str) -> Kernel:
     """
     wanted = read_kernel_spec(spec)
     there: list[Kernel] = []
-    for store in _searched():
+    for store in stores():
         kept = kernels_of(store)
         if fitting := [kernel for kernel in kept if wanted.matches(kernel.source, kernel.sha256)]:
             if wanted.form == "digest" and len(fitting) > 1:
@@ -207,8 +202,9 @@ def keep(
     """Store a kernel program with its record, configuration and patches in the store of `work`.
 
     The folder gets its name once everything is written. A kernel with the same digest that exists
-    already is kept and gets the new record.
+    already is kept and gets the new record and patches.
     """
+    content = {"schema": SCHEMA, "sha256": digest_of(program), **content}
     new = work / "new"
     (new / PATCHES).mkdir(parents=True)
     shutil.copyfile(program, new / PROGRAM)
@@ -220,26 +216,27 @@ def keep(
     (new / RECORD).write_text(
         json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8"
     )
-    folder = work.parent / str(content["sha256"])
+    folder = work.parent / content["sha256"]
     try:
         new.rename(folder)
     except OSError:
         if not is_own_folder(folder):
             raise
-        for name in (PROGRAM, CONFIG, RECORD):
+        for stale in (folder / PATCHES).iterdir():
+            stale.unlink()
+        names = [f"{PATCHES}/{name}" for name in patches]
+        for name in (PROGRAM, CONFIG, *names, RECORD):
             if (new / name).exists():
                 (new / name).replace(folder / name)
     return read(folder)
 
 
 @contextlib.contextmanager
-def work_folder(
-    where: Path, room_mib: int, elsewhere: str = "in XDG_CACHE_HOME or with --into"
-) -> Iterator[Path]:
+def work_folder(where: Path, room_mib: int) -> Iterator[Path]:
     """A folder inside the store to build in; always removed afterwards.
 
     What killed builds left behind is removed first. Missing if there is too little room or no
-    write permission; `elsewhere` says how to name another folder.
+    write permission.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -253,12 +250,12 @@ def work_folder(
             if free_mib < room_mib:
                 raise Missing(
                     f"a build needs {room_mib} MiB below {where}, where {free_mib} MiB are free. "
-                    f"Free some space, or name another folder {elsewhere}"
+                    f"Free some space, or {ELSEWHERE}"
                 )
             folder = stack.enter_context(owned_folder(WORK, where))
         except OSError as error:
             raise Missing(
-                f"cannot write to {where} ({error.strerror}). Name a writable folder {elsewhere}"
+                f"cannot write to {where} ({error.strerror}). Make it writable, or {ELSEWHERE}"
             ) from None
         yield folder
 

@@ -20,6 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from labs.drive.testbeds import TESTBEDS, VIRTUAL, Kind
 from labs.errors import BadInput
 
 Scalar = str | int | float | bool
@@ -316,7 +317,6 @@ def sort_of(value: object) -> str:
 
 SIZES = ("small", "full")
 _KERNEL = r"(?:[0-9]+\.[0-9]+(?:\.[0-9]+(?:-[0-9A-Za-z.+~]+)?)?|[0-9a-f]{8,64})"
-TESTBEDS = ("virtual", "namespaces", "vagrant", "recorded")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,7 +335,9 @@ class LabParameters:
         several=False,
         help="run only these conditions",
     )
-    testbed: str = parameter("virtual", choices=TESTBEDS, several=False, help="where the hosts are")
+    testbed: str = parameter(
+        VIRTUAL.name, choices=tuple(TESTBEDS), several=False, help="where the hosts are"
+    )
     kernel: str = parameter(
         "6.1",
         pattern=rf"{_KERNEL}(?: *, *{_KERNEL})*",
@@ -387,10 +389,15 @@ class LabParameters:
     def testbed_defaults(cls, testbed: str, size: str) -> Mapping[str, Scalar]:
         """The defaults of the command line for a testbed and a size, as far as they differ from
         those of the class."""
-        if (testbed, size) != ("vagrant", "small"):
+        if not TESTBEDS[testbed].machines or size != "small":
             return {}
         defaults = {each.name: each.on_machines for each in declared(cls).values()}
         return {name: value for name, value in defaults.items() if value is not None}
+
+    @property
+    def where(self) -> Kind:
+        """The testbed."""
+        return TESTBEDS[self.testbed]
 
     @property
     def kernels(self) -> tuple[str, ...]:

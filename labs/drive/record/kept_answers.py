@@ -16,8 +16,8 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from labs.drive.record import disk
-from labs.drive.record.private_cache import NotPrivateError, opened_file, say_not_used
+from labs.drive.record import cache as user_cache
+from labs.drive.record.cache import NotPrivateError, opened_file, say_not_used
 from labs.errors import Missing
 
 PACKAGE = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def kept(question: str, answer: Callable[[], str], digest: str) -> str:
     answer is made.
     """
     try:
-        file = disk.cache() / KIND / f"{digest}.jsonl"
+        file = user_cache.cache() / KIND / f"{digest}.jsonl"
     except Missing:
         return answer()
     answers, asked = _known(file), question.encode()

@@ -2,7 +2,7 @@
 
 While a run is made, three names in RUNS belong to it (token = NAME-PID-N):
 
-    .lock-TOKEN      locked while the owner lives (`record/disk.py`); it names the two folders
+    .lock-TOKEN      locked while the owner lives (`record/lock.py`); it names the two folders
     .staging-TOKEN   the folder that becomes RUNS/NAME by one rename
     .replaced-TOKEN  the run of that name that existed before, for the time of two renames
 
@@ -18,21 +18,13 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 
-from labs.drive.record.disk import OwnedPath, numbered, written_to
-from labs.drive.record.removal import (
-    BY_DESCRIPTOR,
-    FOLDER,
-    Made,
-    is_own_folder,
-    remove_folder,
-    say,
-    say_removed,
-)
-from labs.drive.record.seal import HOST, RUN, SEAL, check_contents, compute, pretty, verify
+from labs.drive.record.disk import written_to
+from labs.drive.record.lock import Lock, abandoned, numbered
+from labs.drive.record.removal import Made, is_made, is_own_folder, remove_folder, say, say_removed
+from labs.drive.record.seal import HOST, RUN, SEAL, Seal, check_contents, compute, pretty, verify
 from labs.errors import BadInput, LabError, RunFailed
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
@@ -45,7 +37,7 @@ def run_name(lab: str, condition: str, key: str) -> str:
     return checked_name(f"{lab}-{condition}-{key[:12]}")
 
 
-class Staging:
+class Staging(contextlib.AbstractContextManager["Staging"]):
     """A run folder in the making; a context manager that discards it unless it was sealed."""
 
     def __init__(self, runs: Path, name: str) -> None:
@@ -56,7 +48,7 @@ class Staging:
         self.runs, self.name = Path(runs), checked_name(name)
         with written_to(self.runs):
             self.runs.mkdir(parents=True, exist_ok=True)
-            self._lock = OwnedPath.take(numbered(self.runs / self.name, ".lock"))
+            self._lock = Lock.new(numbered(self.runs / self.name, ".lock"))
             self._token = self._lock.path.name.removeprefix(".lock-")
             self.folder = self.runs / f".staging-{self._token}"
             try:
@@ -95,31 +87,30 @@ class Staging:
         Allowed are folders and regular files with one name, and none of the two that are written
         when it is sealed.
         """
-        if not self._is_in_place():
-            raise RunFailed(f"{self.folder} was replaced while the run was performed. Run it again")
+        self._check_place()
         check_contents(self.folder)
 
-    def seal(self, host: Mapping[str, object], *, replace: bool = True) -> Path:
+    def seal(self, host: Mapping[str, object], hashed: Seal | None = None) -> Path:
         """Seal the folder, write `host` as host.json, give the run its name; return its path.
 
-        An existing run of that name is replaced in one step, or, with `replace` off and if its own
-        seal holds, kept, and this one is discarded. Raises RunFailed if the folder is not as
-        `check` requires, Missing if the disk is full, BadInput if the name is taken by anything
-        but a run.
+        An existing run of that name is replaced in one step. `hashed` is the seal of files that
+        were hashed already; `self.hashed` is that of the sealed run. Raises RunFailed if the folder
+        is not as `check` requires, Missing if the disk is full, BadInput if the name is taken by
+        anything but a run.
         """
         assert self._open, "a staging folder is sealed or discarded once"
         final = self.runs / self.name
         with written_to(self.runs):
             self.check()
             _fix_modes(self.folder)  # a tool may have left a file that its owner cannot read
-            self._write_new(SEAL, compute(self.folder).as_json())
-            self._write_new(HOST, host)
+            self.hashed = hashed or compute(self.folder)
+            for name, value in ((SEAL, self.hashed.as_json()), (HOST, host)):
+                with (self.folder / name).open("xb") as file:
+                    file.write(pretty(value))
             _fix_modes(self.folder)
             _to_disk(self.folder)
-            if not self._is_in_place():
-                raise RunFailed(f"{self.folder} was replaced while it was sealed. Run it again")
-            if replace or not _holds(final):
-                _give_name(self.folder, final, self._token, self._lock)
+            self._check_place()
+            _give_name(self.folder, final, self._token, self._lock)
         self.discard()
         return final
 
@@ -130,30 +121,12 @@ class Staging:
             remove_folder(self.folder, self._made)
             self._lock.release()
 
-    def _is_in_place(self) -> bool:
-        """Whether the staging folder is still the one that was made, not a link or another one."""
-        try:
-            return Made.of(self.folder) == self._made
-        except OSError:
-            return False
+    def _check_place(self) -> None:
+        """RunFailed if the staging folder is no longer the one that was made."""
+        if not is_made(self.folder, self._made):
+            raise RunFailed(f"{self.folder} was replaced while the run was performed. Run it again")
 
-    def _write_new(self, name: str, value: object) -> None:
-        """Write a JSON file that does not exist yet, never through a link."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with _descriptor(self.folder, self._made) as folder:
-            path = self.folder / name if folder is None else name
-            with os.fdopen(os.open(path, flags, 0o644, dir_fd=folder), "wb") as file:
-                file.write(pretty(value))
-
-    def __enter__(self) -> Staging:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.discard()
 
 
@@ -169,45 +142,36 @@ def clear_stale(runs: Path) -> list[str]:
         return []
     cleared = []
     for match in filter(None, map(LOCK_NAME.fullmatch, sorted(names))):
-        lock = OwnedPath.of_a_dead_owner(Path(runs, match[0]))
-        if lock is None:
-            continue
-        with lock:
-            if _clear(Path(runs), match[1], match[2], lock.noted()):
+        for lock in abandoned([Path(runs, match[0])]):
+            if _clear(Path(runs), match[1], match[2], lock):
                 cleared.append(match[2])
                 say_removed(f"the unfinished run {match[2]} in {runs}")
     return cleared
 
 
-def _clear(runs: Path, token: str, name: str, noted: Mapping[str, Made]) -> bool:
+def _clear(runs: Path, token: str, name: str, lock: Lock) -> bool:
     """Clear what a lock names; whether there was anything."""
-    staging, replaced, final = runs / f".staging-{token}", runs / f".replaced-{token}", runs / name
-    folders = {"staging": staging, "replaced": replaced}
-    left = {what: made for what, made in noted.items() if _is(folders.get(what), made)}
-    with contextlib.suppress(OSError):
-        if "replaced" in left and not os.path.lexists(final):
-            _finish([folders[what] for what in ("staging", "replaced") if what in left], final)
-    if "replaced" in left and noted["replaced"] != noted.get("unchanged"):
-        with contextlib.suppress(FileNotFoundError):
-            _keep_if_changed(replaced, final, token)
-    for what, made in left.items():
-        remove_folder(folders[what], made)
+    folders = {what: runs / f".{what}-{token}" for what in ("staging", "replaced")}
+    noted = {what: made for what in folders if (made := lock.made(what))}
+    left = {folders[what]: made for what, made in noted.items() if is_made(folders[what], made)}
+    replaced, final = folders["replaced"], runs / name
+    if replaced in left:
+        with contextlib.suppress(OSError):
+            if not os.path.lexists(final):
+                _finish(left, final)
+        if left[replaced] != lock.made("unchanged"):
+            with contextlib.suppress(FileNotFoundError):
+                _keep_if_changed(replaced, final, token)
+    for folder, made in left.items():
+        remove_folder(folder, made)
     return bool(left)
 
 
-def _is(folder: Path | None, made: Made) -> bool:
-    try:
-        return folder is not None and is_own_folder(folder) and Made.of(folder) == made
-    except OSError:
-        return False
-
-
-def _finish(folders: list[Path], final: Path) -> None:
+def _finish(folders: Iterable[Path], final: Path) -> None:
     """Give the name to the new run if it is whole, else back to the one that had it."""
-    for whole in folders:
-        if _holds(whole):
-            whole.rename(final)
-            return
+    for whole in filter(_holds, folders):
+        whole.rename(final)
+        return
 
 
 def _holds(folder: Path) -> bool:
@@ -231,29 +195,10 @@ def checked_name(name: str) -> str:
 def _fix_modes(folder: Path) -> None:
     """0755 and 0644 throughout, so that the same run is the same whoever's umask made it."""
     folder.chmod(0o755)
-    with os.scandir(folder) as entries:
-        for entry in list(entries):
-            if entry.is_dir(follow_symlinks=False):
-                _fix_modes(Path(entry.path))
-            elif (
-                entry.stat(follow_symlinks=False).st_nlink == 1
-            ):  # `check_contents` saw to the rest
-                Path(entry.path).chmod(0o644)
-
-
-@contextlib.contextmanager
-def _descriptor(folder: Path, made: Made) -> Iterator[int | None]:
-    """The descriptor of a folder that must be the one that was made; None on Windows."""
-    if not BY_DESCRIPTOR:
-        yield None
-        return
-    opened = os.open(folder, FOLDER)
-    try:
-        if Made.of(opened) != made:
-            raise RunFailed(f"{folder} was replaced while it was sealed. Run it again")
-        yield opened
-    finally:
-        os.close(opened)
+    for at, folders, files in os.walk(folder):
+        for names, mode in ((folders, 0o755), (files, 0o644)):
+            for name in names:
+                Path(at, name).chmod(mode)
 
 
 def _to_disk(folder: Path) -> None:
@@ -270,7 +215,7 @@ def _fsync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _give_name(staging: Path, final: Path, token: str, lock: OwnedPath) -> None:
+def _give_name(staging: Path, final: Path, token: str, lock: Lock) -> None:
     """Rename staging to its final name; an existing run is renamed away first.
 
     Another writer may be giving the same name at the same time, so each rename may find that the
@@ -289,7 +234,7 @@ def _give_name(staging: Path, final: Path, token: str, lock: OwnedPath) -> None:
     _remove_replaced(final, token, lock)
 
 
-def _make_way(final: Path, token: str, lock: OwnedPath) -> None:
+def _make_way(final: Path, token: str, lock: Lock) -> None:
     """Rename an existing run away: to be removed if its seal holds, else to be kept."""
     _remove_replaced(final, token, lock)
     status = final.lstat()  # FileNotFoundError if another writer is giving the name at this moment
@@ -314,9 +259,8 @@ def _state(about: os.stat_result) -> tuple[int, int, int]:
     return about.st_dev, about.st_ino, about.st_ctime_ns
 
 
-def _remove_replaced(final: Path, token: str, lock: OwnedPath) -> None:
-    unchanged = lock.noted().get("unchanged")
-    if unchanged:
+def _remove_replaced(final: Path, token: str, lock: Lock) -> None:
+    if unchanged := lock.made("unchanged"):
         remove_folder(final.with_name(f".replaced-{token}"), unchanged)
 
 

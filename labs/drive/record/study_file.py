@@ -75,11 +75,12 @@ def write_study(
     content = pretty(study.as_json())
     if len(content) > MOST_JSON_BYTES:
         raise BadInput(f"a study of {len(study.plan)} runs is too large. Divide it into several")
+    if named.parent.is_symlink():  # whoever may write to RUNS could make one
+        raise BadInput(f"{named.parent} is a link. Remove it, or write elsewhere with --into DIR")
     clear_unfinished(named.parent, "*.json")
-    # Whoever may write to RUNS could make the folder a link. The newest is written last: its named
-    # file always exists.
+    # The newest is written last: its named file always exists.
     for path in (named, study.path):
-        write_whole(path, content, through_link=False)
+        write_whole(path, content)
     return StudyFile(named, lab, kept, study.plan)
 
 

@@ -20,6 +20,7 @@ from labs.drive.kernel.store import find
 from labs.drive.kernel.versions import read_kernel_spec
 from labs.drive.testbed import vagrant_up as machines_up
 from labs.drive.testbed.packages import install_line
+from labs.drive.testbeds import NAMESPACES, RECORDED, VAGRANT, VIRTUAL, Kind
 from labs.errors import LabError, Missing
 from labs.guest.units import MIB
 
@@ -82,8 +83,7 @@ class Check:
 class Diagnosis:
     """A testbed and the checks of its requirements."""
 
-    testbed: str
-    what: str
+    where: Kind
     checks: tuple[Check, ...]
 
     @property
@@ -106,21 +106,15 @@ def examine(kernel: str = "6.1") -> tuple[Diagnosis, ...]:
 
     The trials are programs, so the testbeds are examined side by side.
     """
-    looks: tuple[tuple[str, str, Callable[[], Iterator[Check]]], ...] = (
-        (
-            "virtual",
-            "a Linux kernel as a process, in virtual time; needs no root",
-            lambda: virtual(kernel),
-        ),
-        ("namespaces", "two hosts on this machine's own kernel; needs root", namespaces),
-        ("vagrant", "two virtual machines, each with its own kernel", vagrant),
-        ("recorded", "recorded runs; needs only Python", recorded),
-    )
+    looks: dict[Kind, Callable[[], Iterator[Check]]] = {
+        VIRTUAL: lambda: virtual(kernel),
+        NAMESPACES: namespaces,
+        VAGRANT: vagrant,
+        RECORDED: recorded,
+    }
     with ThreadPoolExecutor(len(looks)) as side_by_side:
-        checks = side_by_side.map(lambda look: tuple(look[2]()), looks)
-        return tuple(
-            Diagnosis(name, what, each) for (name, what, _), each in zip(looks, checks, strict=True)
-        )
+        checks = side_by_side.map(lambda look: tuple(look()), looks.values())
+        return tuple(map(Diagnosis, looks, checks))
 
 
 def virtual(kernel: str) -> Iterator[Check]:

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from labs.drive.record.removal import Made, empty_folder, is_own_folder, is_single_file
+from labs.drive.record.removal import Made, empty_folder, is_own_folder, is_private_file
 from labs.errors import LabError, RunFailed
 from labs.guest.testbed import process
 from labs.guest.testbed.process_group import members, readable
@@ -282,7 +282,7 @@ def _is_testbeds(folder: Path) -> bool:
         return False
     try:
         mark = _mark(Made.of(folder))
-        return is_single_file(os.fstat(lock)) and os.pread(lock, len(mark) + 1, 0) == mark
+        return is_private_file(os.fstat(lock)) and os.pread(lock, len(mark) + 1, 0) == mark
     finally:
         os.close(lock)
 

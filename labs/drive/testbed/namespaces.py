@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import gettempdir
 
-from labs.drive.record.disk import OwnedPath, abandoned
+from labs.drive.record.lock import Lock, abandoned
 from labs.drive.record.removal import Made, is_own_folder, remove_folder, say_removed
 from labs.errors import Missing
 from labs.guest.testbed.link import Link
@@ -88,7 +88,7 @@ class Journal:
 
     def __init__(self, tag: str) -> None:
         JOURNALS.mkdir(mode=0o755, exist_ok=True)
-        self._lock = OwnedPath.take(lambda: JOURNALS / tag)
+        self._lock = Lock.new(lambda: JOURNALS / tag)
 
     def note(self, **entry: str | Made) -> None:
         os.write(self._lock.descriptor, json.dumps(entry).encode() + b"\n")

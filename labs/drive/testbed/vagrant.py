@@ -16,6 +16,7 @@ from types import TracebackType
 
 from labs.drive.testbed.connection import Login
 from labs.drive.testbed.ssh import SshHost
+from labs.drive.testbeds import VAGRANT
 from labs.errors import BadInput, LabError, RunFailed
 from labs.guest.bench import PROGRAMS
 from labs.guest.host_load import bring_near
@@ -198,7 +199,7 @@ class Vagrant(Machines):
             link,
             machine("server", ssh_config),
             machine("client", ssh_config),
-            kind="vagrant",
+            kind=VAGRANT.name,
             as_found=as_found,
         )
 

@@ -78,7 +78,7 @@ class Results(BulkTransfer):
     def no_rate(self) -> bool:
         """Whether a download's speed is not meaningful: in virtual time computation takes almost no
         time, so only the link can limit it."""
-        virtual = self.run.testbed == "virtual" and self.settings.is_download
+        virtual = self.run.where.virtual_time and self.settings.is_download
         return virtual and self.run.link.asked.rate_mbit is None
 
     @cached_property

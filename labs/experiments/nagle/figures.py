@@ -12,6 +12,7 @@ import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
+from labs.drive.testbeds import TESTBEDS, VIRTUAL
 from labs.experiments.nagle.conditions import Parameters
 from labs.experiments.nagle.results import CLAIMS, Results, article
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES, Settings
@@ -74,7 +75,7 @@ def _time(value: float) -> str:
 
 
 def _has_meaning(row: Mapping[Any, Any], value: float) -> bool:
-    return row["testbed"] != "virtual" or value >= SMALLEST_MS
+    return not TESTBEDS[row["testbed"]].virtual_time or value >= SMALLEST_MS
 
 
 def _stalls(row: Mapping[Any, Any]) -> str:
@@ -83,7 +84,7 @@ def _stalls(row: Mapping[Any, Any]) -> str:
 
 def _with_meaning(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """These columns, in which times of ours without meaning are said to be below 1."""
-    shown, virtual = rows[list(columns)].astype(object), rows["testbed"] == "virtual"
+    shown, virtual = rows[list(columns)].astype(object), rows["testbed"] == VIRTUAL.name
     for name in set(OURS_MS).intersection(columns):
         short = virtual & (rows[name].astype(float) < SMALLEST_MS)
         shown[name] = shown[name].mask(short, f"below {SMALLEST_MS:g}")
@@ -207,7 +208,7 @@ def acks(study: Study, *conditions: str) -> Figure:
 def _source_of(study: Study, chosen: Sequence[str]) -> dict[str, Any]:
     """The source of the runs of these conditions, and below which time their times mean nothing."""
     rows = study.results()
-    virtual = (rows["testbed"] == "virtual").any()
+    virtual = (rows["testbed"] == VIRTUAL.name).any()
     source = of_table(rows[rows["condition"].isin(chosen)])
     return {"source": source, "below_ms": SMALLEST_MS if virtual else None}
 

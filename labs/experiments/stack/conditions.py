@@ -11,6 +11,7 @@ from labs.drive.condition_table import Changes, Row, each, row, rows, same, sele
 from labs.drive.parameters.declare import LabParameters, Scalar, parameter
 from labs.drive.result_columns import Margin
 from labs.drive.testbed.packages import install_line
+from labs.drive.testbeds import NAMESPACES, TESTBEDS
 from labs.errors import BadInput, Missing
 from labs.experiments.stack.knobs import lines as lines
 from labs.experiments.stack.settings import (
@@ -44,7 +45,7 @@ GROUPS = (FACTORIAL, WAITING, RULES, QUEUES, PLACES, DEVICE, SERVERS, LOOPS)
 MARGIN = Margin(
     0.5, 2.0, "absolute latencies belong to a machine: only their ratios within it are compared"
 )
-TESTBEDS = ("namespaces", "vagrant", "recorded")
+REAL_TIME = tuple(kind.name for kind in TESTBEDS.values() if not kind.virtual_time)
 """Testbeds with a wall clock. In virtual time the CPU works in no time."""
 
 
@@ -53,7 +54,7 @@ class Parameters(LabParameters):
     """A server and a load, on one machine or on two; each condition changes one setting."""
 
     testbed: str = parameter(
-        "namespaces", choices=TESTBEDS, help="where the hosts are; this lab needs a wall clock"
+        NAMESPACES.name, choices=REAL_TIME, help="where the hosts are; this lab needs a wall clock"
     )
     duration_s: int = parameter(1, unit="s", low=1, high=60, help="duration of each load")
     connections: int = parameter(
@@ -133,9 +134,9 @@ def _by_advice(p: Parameters) -> dict[str, list[Condition]]:
 
 
 def _missing(condition: Condition, p: Parameters) -> str:
-    if p.testbed == "vagrant":
+    if p.where.machines:
         return NO_LOOPS if condition.group == LOOPS.name else ""
-    leaves_out = p.testbed == "namespaces" and not p.only and _is_root()
+    leaves_out = p.where.on_this_kernel and not p.only and _is_root()
     return _not_installed(condition) if leaves_out else ""
 
 
@@ -209,7 +210,7 @@ def _of_the_kernel(p: Parameters, counts: Counts) -> Iterator[Row]:
         DEVICE,
         each("gro-{}", counts, small=("c1",), offloads=GRO, connections=counts.get),
         row("offloads-off-c1", offloads=OFF),
-        row(MACHINES_ONLY, by_name=p.testbed != "vagrant", rx_usecs=BEYOND_ROUND_TRIP_USECS),
+        row(MACHINES_ONLY, by_name=not p.where.machines, rx_usecs=BEYOND_ROUND_TRIP_USECS),
         each("rx-usecs-{}-c1", RX_USECS, small=(0, 1), rx_usecs=same),
         row("irqs-deferred-c1", small=True, **deferred),
         each("rx-usecs-{}-many", RX_USECS, rx_usecs=same, **many),

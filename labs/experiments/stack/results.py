@@ -74,7 +74,7 @@ def too_few_cpus(run: Run) -> str | None:
     """Why threads of emulated machines cannot run at the same time; None if they can."""
     cpus = {name: machine.cpus or 0 for name, machine in machines(run).items()}
     host, wanted = cpus.pop(HERE, 0), sum(cpus.values())
-    few = run.testbed == "vagrant" and 0 < host < wanted
+    few = run.where.machines and 0 < host < wanted
     return f"{host} CPUs for {wanted} of its virtual machines" if few else None
 
 

@@ -256,7 +256,7 @@ class Results(BulkTransfer):
 
     def lab_notes(self) -> Iterator[Note]:
         asked_mbit = self.run.link.asked.rate_mbit or 0.0
-        if self.run.testbed == "virtual" and asked_mbit > CLOCK_LIMITS_MBIT:
+        if self.run.where.virtual_time and asked_mbit > CLOCK_LIMITS_MBIT:
             checked_gbit = (self.run.link.measured.rate_mbit or 0.0) / 1e3
             yield Note(
                 "clock",

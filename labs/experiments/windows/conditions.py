@@ -93,7 +93,7 @@ def conditions(p: Parameters) -> tuple[Condition, ...]:
         initcwnd=p.initcwnd,
         duration_s=p.duration_s,
     )
-    between = DIRECT if p.testbed == "vagrant" else ROUTER
+    between = DIRECT if p.where.machines else ROUTER
     hosts = replace(article, path=between, capture_client=p.capture)
     base = {group.name: article if group in ON_LOOPBACK else hosts for group in GROUPS}
     table = select(p, chain(_on_loopback(p), _on_hosts(p)))

@@ -24,7 +24,7 @@ from statistics import median, mode
 from typing import Any
 
 from labs.drive.kernel.versions import DEFAULT
-from labs.drive.parameters.declare import TESTBEDS
+from labs.drive.testbeds import TESTBEDS
 from labs.guest.condition import Condition
 from labs.read.claims.ledger import Article, Claim, Figure
 from labs.read.claims.verdict import (
@@ -230,7 +230,7 @@ def _series(verdict: Verdict) -> tuple[int, int]:
 
 def _order(verdict: Verdict) -> tuple[object, ...]:
     testbed = next(iter(verdict.testbeds), "")
-    place = TESTBEDS.index(testbed) if testbed in TESTBEDS else len(TESTBEDS)
+    place = [*TESTBEDS, testbed].index(testbed)
     return place, testbed, _kernel(verdict) != DEFAULT, _series(verdict), verdict.reason
 
 

@@ -122,7 +122,7 @@ def _reached_json(reach: Reached) -> dict[str, Any]:
 
 def describe_path(advice: Advice) -> str:
     loss = f"loss {advice.loss_pct:g} %" if advice.loss_pct else "no loss"
-    newest, kernel = SERIES[-1], advice.kernel  # no source of a newer kernel was read
+    newest, kernel = [*SERIES][-1], advice.kernel  # no source of a newer kernel was read
     rules = f", by the rules of {newest}" if series(kernel) > series(newest) else ""
     return (
         f"{advice.rate_mbit:g} Mbit/s, RTT {advice.rtt_ms:g} ms, MSS {advice.mss_bytes} bytes, "

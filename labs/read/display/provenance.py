@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from labs.drive import testbeds
 from labs.errors import BadInput
 from labs.guest.testbed.link import RATE_TOLERANCE, RTT_TOLERANCE, Link, Measured
 from labs.guest.testbed.path import path_from_json
@@ -15,7 +16,7 @@ from labs.read.runs.run import Run
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-LIVE, RECORDED = "live", "recorded"
+LIVE, RECORDED = "live", testbeds.RECORDED.name
 NOT_SHAPED, WRONG = "not shaped", "LINK NOT AS ASKED"
 TOLERANCES = [RTT_TOLERANCE, RATE_TOLERANCE]
 NAMED = 3

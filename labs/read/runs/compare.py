@@ -72,7 +72,7 @@ class Pair:
 
     def _why_of_equal_inputs(self) -> str:
         """What is known of two runs that differ although their inputs do not."""
-        if self.a.testbed != "virtual":
+        if not self.a.where.virtual_time:
             return "runs in real time do not repeat to the byte: compare testbeds by repetitions"
         about = [_machine(run) for run in (self.a, self.b)]
         differing = ", ".join(map(str, changes(*about)))

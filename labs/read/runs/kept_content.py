@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from labs.drive.record.disk import clear_folders, owned_folder
-from labs.drive.record.private_cache import NotPrivateError, private_folder, say_not_used
-from labs.drive.record.removal import Made, is_own_folder, remove_folder, say
+from labs.drive.record.cache import NotPrivateError, clear_kept, private_folder, say_not_used
+from labs.drive.record.disk import owned_folder
+from labs.drive.record.removal import is_own_folder
 from labs.drive.record.seal import digest
 from labs.errors import Missing
 
@@ -26,7 +25,6 @@ SUMS = "SHA256SUMS"
 CONTENT, LIST = "content", "files.json"
 MAKING = ".making-"
 NAME = re.compile(r"[0-9a-f]{64}")
-KEPT_S = 7 * 24 * 3600.0
 _PACKAGE = Path(__file__).parents[2]
 FOLDERS = (_PACKAGE.parent / "data", _PACKAGE / "recorded")
 """Where the recorded data of the package are: in a clone, and in an installed package."""
@@ -73,7 +71,7 @@ def _make(kept: Path, expand: Callable[[Path], None]) -> None:
                 kept.rename(making / "changed")
             with suppress(OSError):  # the other process has given it the name meanwhile
                 made.rename(kept)
-    _clear(kept.parent)
+    clear_kept(kept.parent, MAKING, NAME, LIST, "unpacked files of runs")
 
 
 def _is_whole(kept: Path) -> bool:
@@ -102,16 +100,3 @@ def _states(content: Path) -> Iterator[tuple[str, list[int]]]:
 def _state(about: os.stat_result) -> list[int]:
     # A change moves the ctime, which nobody can set.
     return [about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns]
-
-
-def _clear(where: Path) -> None:
-    """Remove what killed processes left, and contents that were not used for a week."""
-    clear_folders(MAKING, where)
-    removed = 0
-    for kept in where.glob("[!.]*"):
-        with suppress(OSError):
-            # The list, which is written last, is the mark of a content.
-            if NAME.fullmatch(kept.name) and time.time() - (kept / LIST).lstat().st_mtime > KEPT_S:
-                removed += remove_folder(kept, Made.of(kept))
-    if removed:
-        say(f"removed {removed} unpacked files of runs in {where} that were not used for a week")

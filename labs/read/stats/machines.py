@@ -128,7 +128,7 @@ def disturbances(run: Run) -> tuple[str, ...]:
     that are namespaces report of this machine is not repeated.
     """
     seen = machines(run)
-    shared = _disturbances(seen[HERE]) if run.testbed == "namespaces" and HERE in seen else ()
+    shared = _disturbances(seen[HERE]) if run.where.on_this_kernel and HERE in seen else ()
     phrases = [
         f"{_whose(name)}: {what}"
         for name, machine in seen.items()

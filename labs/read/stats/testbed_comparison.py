@@ -251,7 +251,7 @@ def _judged(first: Repeated, other: Repeated) -> ConditionComparison:
 
 def _exact(side: Repeated) -> bool:
     """Whether a single run is enough, because it repeats to the byte."""
-    return side.runs[0].testbed == "virtual"
+    return side.runs[0].where.virtual_time
 
 
 def _too_few(side: Repeated) -> str:

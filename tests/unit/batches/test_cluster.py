@@ -18,10 +18,9 @@ from labs.batches.cluster import connect
 from labs.catalog import find
 from labs.errors import BadInput, Damaged, LabError, Missing, RunFailed
 from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.launch.engine import Lost
 from labs.launch.launch import perform
-from labs.launch.make import Opened
 from labs.launch.plan import Planned, plan
+from labs.launch.wanted import Lost, Opened, Wanted
 from labs.read.runs.archive import pack
 from tests.run_folders import make_run
 
@@ -88,7 +87,7 @@ def planned() -> tuple[Planned, ...]:
 
 def performed(worker: Worker, planned: tuple[Planned, ...], runs: Path) -> dict[str, LabError]:
     engine = cluster.DaskEngine(worker, tell=lambda line: None)
-    return perform(planned, Opened(runs), tell=lambda *_: None, engine=engine, keep_going=True)
+    return perform(planned, Opened(runs), Wanted(engine=engine, keep_going=True))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from labs.batches.keep import keep, received
 from labs.drive.record.seal import read_seal
 from labs.errors import BadInput, Damaged, LabError
-from labs.launch.make import Opened
+from labs.launch.wanted import Exists, Opened, Performed
 from labs.read.runs.archive import pack
 from labs.read.runs.run import open_run
 from tests.run_folders import inputs, make_run, reseal
@@ -31,9 +31,9 @@ def tell(line: str) -> None:
 def test_keep_gives_the_run_of_a_worker_its_name(tmp_path: Path) -> None:
     run, runs = make_run(tmp_path / "worker"), tmp_path / "runs"
     opened = Opened(runs)
-    for outcome in ("made", "there already"):
+    for outcome in (Performed(), Exists()):
         with received(packed(run, tmp_path), runs) as from_worker:
-            assert keep(from_worker, opened, title="both", say=tell) == outcome
+            assert keep(from_worker, opened, title="both", tell=tell) == outcome
     assert read_seal(runs / run.name) == read_seal(run)
     names = sorted(path.relative_to(run) for path in run.rglob("*"))
     assert (
@@ -49,8 +49,8 @@ def test_keep_replaces_a_run_if_it_is_fresh(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     old, new = make_run(runs), make_run(tmp_path / "worker", note=b"new")
     fresh = open_run(new)
-    assert keep(fresh, Opened(runs), title="both", say=tell) == "there already"
-    assert keep(fresh, Opened(runs), title="both", say=tell, fresh=True) == "made"
+    assert keep(fresh, Opened(runs), title="both", tell=tell) == Exists()
+    assert keep(fresh, Opened(runs), title="both", tell=tell, fresh=True) == Performed()
     assert read_seal(old).digest == fresh.digest
 
 

@@ -6,7 +6,7 @@ import io
 
 from labs.batches.progress import Progress
 from labs.errors import RunFailed
-from labs.launch.progress import EXISTS, FAILED, MADE, WAITING
+from labs.launch.wanted import Exists, Failed, Line, Performed, Waiting
 
 
 class Clock:
@@ -23,11 +23,11 @@ def test_text_counts_runs_by_how_they_ended_and_computes_what_is_left() -> None:
     """Two of four runs took 10 s each, so the remaining one takes 10 s."""
     clock = Clock()
     progress = Progress(4, stream=io.StringIO(), clock=clock)
-    progress.run("a", EXISTS)
+    progress.run("a", Exists())
     clock.now_s = 10.0
-    progress.run("b", MADE)
+    progress.run("b", Performed())
     clock.now_s = 20.0
-    progress.run("c", f"{FAILED}: no kernel")
+    progress.run("c", Failed(RunFailed("no kernel")))
     text = progress.text()
     assert text.startswith("runs 3 of 4 (1 existed, 1 failed)")
     assert "about 10 s left" in text
@@ -35,8 +35,8 @@ def test_text_counts_runs_by_how_they_ended_and_computes_what_is_left() -> None:
 
 def test_text_names_first_what_waits() -> None:
     progress = Progress(3, stream=io.StringIO(), clock=Clock())
-    progress.run("busy", "3 s")
-    progress.run("idle", f"{WAITING} for a slot")
+    progress.run("busy", Line("3 s"))
+    progress.run("idle", Waiting("for a slot"))
     text = progress.text()
     assert "idle" in text and "busy" not in text
 
@@ -44,7 +44,7 @@ def test_text_names_first_what_waits() -> None:
 def test_notebooks_are_counted_after_the_runs() -> None:
     clock = Clock()
     progress = Progress(1, stream=io.StringIO(), clock=clock)
-    progress.run("a", MADE)
+    progress.run("a", Performed())
     progress.notebooks(3)
     clock.now_s = 5.0
     progress.notebook(1, None)
@@ -59,8 +59,8 @@ def test_lines_without_a_terminal_are_few_and_name_each_failure() -> None:
     stream = io.StringIO()
     progress = Progress(1001, stream=stream, clock=Clock())
     for number in range(1000):
-        progress.run(str(number), MADE)
-    progress.run("last", f"{FAILED}: the link")
+        progress.run(str(number), Performed())
+    progress.run("last", Failed(RunFailed("the link")))
     lines = stream.getvalue().splitlines()
     assert len(lines) == 3
     assert lines[1].startswith("last: failed")

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labs.batches.shards import from_environment, merge, parse, shard
-from labs.catalog import find
 from labs.drive.record.seal import digest, key, read_seal
 from labs.errors import BadInput, ResultsDiffer
 from labs.guest.condition import from_json
@@ -23,7 +22,7 @@ def planned(seed: int) -> Planned:
     """A run that differs from others by its seed."""
     asked = inputs(seed=seed)
     condition = from_json(asked["condition"])
-    return Planned(find("buffers"), condition, asked, key(asked), {}, None, None, None)
+    return Planned("buffers", "", None, condition, asked, key(asked), {}, {}, None, None, None)
 
 
 @given(

@@ -16,6 +16,7 @@ from labs.catalog import find, with_ledgers
 from labs.cli.__main__ import main
 from labs.drive.record.study_file import Planned, write_study
 from labs.experiments.stack.claims import record
+from labs.launch.wanted import Wanted
 from labs.publish import bundle
 from labs.read.claims.ledger import Article, read
 from labs.read.claims.verdict import HARDWARE, HOLDS, MORE, MOST_WORDS, NOT_JUDGED, WRONG
@@ -417,11 +418,11 @@ def test_main_seeds_performs_the_draws_of_these_claims_alone(
 ) -> None:
     asked: list[Any] = []
 
-    def study(p: Any, *, over: Any, jobs: Any) -> Any:
-        asked.append((p.only, p.kernel, p.runs, over, jobs))
+    def grid_of(p: Any, over: Any, wanted: Wanted) -> Any:
+        asked.append((p.only, p.kernel, p.runs, over, wanted.jobs))
         return SimpleNamespace(errors=())
 
-    monkeypatch.setattr("labs.studies.grid.study", study)
+    monkeypatch.setattr("labs.studies.grid.grid_of", grid_of)
     words = ("--id", "A6.1,A6.22,A6.20", "--seeds", "3", "--into", "draws", "--jobs", "1")
     assert "draws" in told(capsys, *words, code=2)  # nothing was performed
     names = "crowd-one-bbr,late-bbr,pair-one-bbr"

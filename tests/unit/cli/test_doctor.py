@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from labs.cli.doctor import as_json, verdict, with_places, without_shaping
+from labs.drive import testbeds
 from labs.drive.testbed.diagnosis import Check, Diagnosis
 from labs.launch import slots
 
-VIRTUAL = Diagnosis("virtual", "", ())
+VIRTUAL = Diagnosis(testbeds.VIRTUAL, ())
 
 
 @pytest.fixture(autouse=True)
@@ -37,15 +38,15 @@ def test_with_places_says_why_there_are_none(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_with_places_says_nothing_of_them_where_nothing_runs() -> None:
-    lacking = Diagnosis("virtual", "", (Check("kernel", False, "none"),))
-    for diagnosis in (lacking, Diagnosis("recorded", "", ())):
+    lacking = Diagnosis(testbeds.VIRTUAL, (Check("kernel", False, "none"),))
+    for diagnosis in (lacking, Diagnosis(testbeds.RECORDED, ())):
         assert with_places(diagnosis) == diagnosis
 
 
 def test_verdict_without_netem_names_the_labs_that_run() -> None:
     """All links of `stack` have neither a rate nor a delay; of `nagle` those of the article, but
     for `bulk` and `small-writes` over a long link, and for ACKs that netem drops."""
-    namespaces = Diagnosis("namespaces", "", (Check("netem", False, "none", needed=False),))
+    namespaces = Diagnosis(testbeds.NAMESPACES, (Check("netem", False, "none", needed=False),))
     assert namespaces.can_run
     assert without_shaping() == [
         "buffers (3 of 200 conditions)",

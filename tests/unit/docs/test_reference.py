@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.reference import PAGE, page, programs, schedulers
-from labs.drive.kernel.build import congestion_controls
+from labs.drive.kernel.options import congestion_controls
 from labs.guest.testbed.path import QUEUES
 
 

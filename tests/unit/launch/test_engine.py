@@ -11,11 +11,22 @@ import pytest
 from labs.catalog import find
 from labs.errors import Damaged, LabError, RunFailed
 from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.launch.engine import Cancelled, Engine, Job, Lost, Say
-from labs.launch.launch import Progress, perform
-from labs.launch.make import Opened
+from labs.launch.launch import perform
 from labs.launch.plan import Planned, plan
-from labs.launch.progress import FAILED, MADE
+from labs.launch.wanted import (
+    Cancelled,
+    Engine,
+    Event,
+    Job,
+    Lost,
+    Opened,
+    Outcome,
+    Performed,
+    Say,
+    Tell,
+    Wanted,
+    tell_nobody,
+)
 
 
 class Small:
@@ -29,9 +40,9 @@ class Small:
     def check(self) -> None:
         """Do nothing."""
 
-    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> str:
+    def perform(self, job: Job, say: Say, cancelled: Cancelled) -> Outcome:
         self.work(job)
-        return MADE
+        return Performed()
 
 
 @pytest.fixture(scope="module")
@@ -50,26 +61,26 @@ def performed(
     planned: Sequence[Planned],
     engine: Engine,
     runs: Path,
-    tell: Progress = lambda title, line: None,
+    tell: Tell = tell_nobody,
     *,
     keep_going: bool = True,
 ) -> dict[str, LabError]:
-    return perform(planned, Opened(runs), tell=tell, engine=engine, keep_going=keep_going)
+    return perform(planned, Opened(runs), Wanted(tell=tell, engine=engine, keep_going=keep_going))
 
 
 def test_perform_does_not_blame_a_run_for_an_index_that_cannot_be_written(
     planned: tuple[Planned, ...], engine: Small, tmp_path: Path
 ) -> None:
-    lines: list[str] = []
+    events: list[Event] = []
 
-    def tell(title: str, line: str) -> None:
-        lines.append(line)
-        if line == MADE:
+    def tell(title: str, event: Event) -> None:
+        events.append(event)
+        if event == Performed():
             raise Damaged("the index is locked")
 
     with pytest.raises(Damaged, match="the index is locked"):
         performed(planned, engine, tmp_path, tell)
-    assert lines == [MADE]
+    assert events == [Performed()]
 
 
 def test_perform_reports_the_failure_that_ends_it(
@@ -79,23 +90,23 @@ def test_perform_reports_the_failure_that_ends_it(
         raise RunFailed("broken")
 
     engine.work = fail
-    told: list[tuple[str, str]] = []
+    told: list[tuple[str, Event]] = []
     with pytest.raises(RunFailed, match="broken"):
         performed(
             planned,
             engine,
             tmp_path,
-            lambda title, line: told.append((title, line)),
+            lambda title, event: told.append((title, event)),
             keep_going=False,
         )
-    assert told == [(planned[0].title, f"{FAILED}: broken")]
+    assert [(title, str(event)) for title, event in told] == [(planned[0].title, "failed: broken")]
 
 
 @pytest.mark.timeout(60)
 def test_perform_cancels_runs_when_their_engine_is_lost(
     planned: tuple[Planned, ...], engine: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wait(job: Job, say: Say, cancelled: Cancelled) -> str:
+    def wait(job: Job, say: Say, cancelled: Cancelled) -> Outcome:
         while not cancelled():
             time.sleep(0.01)
         raise KeyboardInterrupt
@@ -105,10 +116,10 @@ def test_perform_cancels_runs_when_their_engine_is_lost(
 
     engine.perform = wait  # type: ignore[method-assign]
     engine.check = check  # type: ignore[method-assign]
-    lines: list[str] = []
+    events: list[Event] = []
     with pytest.raises(Lost):
-        performed(planned, engine, tmp_path, lambda title, line: lines.append(line))
-    assert lines == []
+        performed(planned, engine, tmp_path, lambda title, event: events.append(event))
+    assert events == []
 
 
 def test_perform_ends_with_a_lost_engine_though_it_keeps_going(
@@ -118,10 +129,10 @@ def test_perform_ends_with_a_lost_engine_though_it_keeps_going(
         raise Lost("the connection was lost")
 
     engine.work = lose
-    lines: list[str] = []
+    events: list[Event] = []
     with pytest.raises(Lost):
-        performed(planned, engine, tmp_path, lambda title, line: lines.append(line))
-    assert lines == []
+        performed(planned, engine, tmp_path, lambda title, event: events.append(event))
+    assert events == []
 
 
 def test_perform_gives_a_refused_fork_as_the_failure_of_a_run(

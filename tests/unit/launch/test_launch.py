@@ -12,12 +12,14 @@ import pytest
 
 from labs.catalog import find
 from labs.drive.testbed import vagrant_up
+from labs.drive.testbeds import TESTBEDS
 from labs.errors import Missing, RunFailed
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.nagle.conditions import Parameters as Nagle
 from labs.launch import inventory, make, plan
 from labs.launch.launch import FREE_FILES, check_free_space, check_limits, check_platform, run
 from labs.launch.make import check_room, without_colours
+from labs.launch.wanted import Job, Opened, Wanted
 
 PARSE = Path(__file__).parents[2] / "fixtures" / "parse"
 
@@ -55,7 +57,7 @@ def test_make_seals_no_run_whose_output_cannot_be_read(
 ) -> None:
     """A program on the host wrote what its parser refuses; nothing of the run is kept."""
     (planned,) = plan.plan(find("nagle"), Nagle(testbed="namespaces", only="off"))
-    driving = plan.code_of(planned.lab, "namespaces")
+    job = Job(planned, Opened(tmp_path), Wanted())
     monkeypatch.setattr(inventory, "versions", lambda names, interpreter: {})
 
     def write(argv: tuple[str, ...], staging: Path, on_line: object) -> None:
@@ -65,10 +67,10 @@ def test_make_seals_no_run_whose_output_cannot_be_read(
     monkeypatch.setattr(make, "_here", write)
     written = "ab: command not found"
     with pytest.raises(RunFailed, match=r"nagle off: .* client/ab\.txt: not the output of ab"):
-        make.make(planned, driving, tmp_path, None, print)
+        make.make(job, None, print)
     assert list(tmp_path.iterdir()) == []
     written = (PARSE / "ab-keepalive.txt").read_text()
-    assert make.make(planned, driving, tmp_path, None, print).is_dir()
+    assert make.make(job, None, print).is_dir()
 
 
 @pytest.fixture
@@ -128,10 +130,10 @@ def test_check_platform_names_the_recorded_runs(
 ) -> None:
     monkeypatch.setattr(sys, "platform", system)
     if possible:
-        check_platform(testbed)
+        check_platform(TESTBEDS[testbed])
         return
     with pytest.raises(Missing, match="--testbed recorded"):
-        check_platform(testbed)
+        check_platform(TESTBEDS[testbed])
 
 
 def test_check_limits_refuses_more_memory_than_any_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -110,6 +110,38 @@ def test_take_refuses_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
         take(tmp_path / "file" / "one", "mine", "name another")
 
 
+def _link(lock: Path) -> None:
+    lock.symlink_to("/dev/null")
+
+
+def _second_name(lock: Path) -> None:
+    lock.touch()
+    os.link(lock, lock.with_name("other"))
+
+
+def _open_to_others(lock: Path) -> None:
+    lock.touch()
+    lock.chmod(0o620)
+
+
+def _of_another_user(lock: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    lock.touch()
+    os.chown(lock, 65534, 65534)
+
+
+@pytest.mark.parametrize("plant", [_link, _second_name, _open_to_others, _of_another_user])
+def test_take_refuses_what_is_no_lock_of_this_user(
+    path: Path, plant: Callable[[Path], None]
+) -> None:
+    path.parent.mkdir()
+    plant(path)
+    with pytest.raises(BadInput, match="name another") as caught:
+        take(path, "mine", "name another")
+    assert "\n" not in str(caught.value) and os.path.lexists(path)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_take_refuses_a_folder_of_somebody_else() -> None:
     with pytest.raises(BadInput):
@@ -135,7 +167,7 @@ def test_wait_for_looks_soon_then_seldom_and_tells_of_long_waits(
     lines: list[str] = []
     assert wait_for(lambda: next(answers), lambda: "for it", lambda: False, lines.append) == "found"
     assert [round(1000 * seconds) for seconds in slept_s] == slept_ms
-    assert lines == ["waiting for it"] * told_times
+    assert lines == ["for it"] * told_times
 
 
 def test_wait_for_ends_when_it_is_cancelled() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from labs.drive.kernel.memory import TOUCHED_MIB
-from labs.drive.record.private_cache import private_folder
+from labs.drive.record.cache import private_folder
 from labs.errors import BadInput, Missing
 from labs.launch import locks, slots
 
@@ -128,7 +128,7 @@ def test_slot_tells_whom_it_waits_for(
         pytest.fail("the only place was given twice")
     assert time.monotonic() - begin < 5
     (line,) = told
-    assert line.startswith("waiting for a slot: at most 1 (LABS_JOBS); held by process ")
+    assert line.startswith("for a slot: at most 1 (LABS_JOBS); held by process ")
     assert f"process {other.pid} (both, for " in line
 
 

@@ -195,9 +195,10 @@ def test_publish_reports_a_failed_cell_in_one_line_and_leaves_no_page(
 
 BAR = """\
 from labs.launch.progress import Bar
+from labs.launch.wanted import Line, Performed
 with Bar("nagle", 1) as bar:
-    for line in ("1 s", "made"):
-        bar.tell("off", line)
+    for event in (Line("1 s"), Performed()):
+        bar.tell("off", event)
 print("done")"""
 
 

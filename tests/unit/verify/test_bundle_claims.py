@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
+from labs.launch.wanted import Wanted
 from labs.publish.crate import KERNELS
 from labs.read.display.rich_output import Table
 from labs.read.notebook_file import NotebookFile, notebook_file
@@ -37,7 +38,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def every_run_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     def repeat(
-        runs: Sequence[Run], into: Path, *, jobs: int | None
+        runs: Sequence[Run], into: Path, wanted: Wanted
     ) -> tuple[list[Repeated], list[NotRepeated]]:
         return [judged(find(run.lab), run, run) for run in runs], []
 
@@ -70,7 +71,7 @@ def test_verify_grades_what_could_not_be_repeated_in_part(
     """Of a folder of runs, too: a kernel that is not built leaves runs out."""
     runs = subject_of(good).runs[0].path.parent
 
-    def repeat(runs: Sequence[Run], into: Path, *, jobs: int | None) -> Any:
+    def repeat(runs: Sequence[Run], into: Path, wanted: Wanted) -> Any:
         return [judged(find(runs[0].lab), runs[0], runs[0])], [NotRepeated(runs[1], "no kernel")]
 
     assert verify(runs).exit_code == 0

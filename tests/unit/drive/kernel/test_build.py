@@ -9,17 +9,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
 import pytest
 
 from labs.drive.kernel import build, store
-from labs.drive.kernel.build import Progress, fragment_text, not_taken, options_of, verify_options
-from labs.drive.kernel.versions import read_kernel_spec
+from labs.drive.kernel.build import Progress
+from labs.drive.kernel.options import fragment_text, options_of, verify_options
+from labs.drive.kernel.versions import PATCHES, SERIES, read_kernel_spec
 from labs.errors import BadInput, Damaged, Missing, RunFailed
 
 TOP = Path(__file__).parents[4]
+TOUCHED = TOP / "tests/fixtures/kernel/touched-files.tar.xz"
 ENDS = pytest.mark.skipif(
     not (shutil.which("make") and shutil.which("setpriv")), reason="needs make and setpriv"
 )
@@ -51,36 +54,39 @@ def test_needs_names_the_missing_packages(tmp_path: Path, monkeypatch: pytest.Mo
     assert " gcc" not in str(refused.value)
 
 
-def test_patches_each_say_what_they_are_for() -> None:
-    patches = sorted(build.PATCHES.glob("*.patch"))
-    assert [patch.stem for patch in patches] == [
-        "end-with-tracer",
-        "fixed-memory",
-        "four-windows",
-        "hz-250",
-        "large-registers",
-        "own-alarms",
-        "seccomp-mode",
-        "seeded-random",
-        "whole-blocks",
-    ]
-    for patch in build.PATCHES.rglob("*.patch"):
-        head = patch.read_text().split("\n--- a/")[0]
-        assert len(head) > 150, patch.name
+def test_patches_each_say_what_they_are_for_and_are_used() -> None:
+    used = {name for series in SERIES.values() for name in series.patches}
+    files = sorted(PATCHES.rglob("*.patch"))
+    assert {str(file.relative_to(PATCHES).with_suffix("")) for file in files} == used
+    for file in files:
+        assert len(file.read_text().split("\n--- a/")[0]) > 150, file.name
 
 
-def test_patches_of_a_series_replace_those_for_all(tmp_path: Path) -> None:
-    (tmp_path / "5.10").mkdir()
-    for name in ("a.patch", "c.patch"):
-        (tmp_path / name).write_text("For all.\n")
-    for name in ("b.patch", "c.patch"):
-        (tmp_path / "5.10" / name).write_text("For 5.10.\n")
-    assert list(build.patches("6.1", tmp_path)) == ["a.patch", "c.patch"]
-    assert build.patches("5.10", tmp_path) == {
-        "a.patch": b"For all.\n",
-        "b.patch": b"For 5.10.\n",
-        "c.patch": b"For 5.10.\n",
-    }
+@pytest.mark.skipif(shutil.which("patch") is None, reason="patch is not installed")
+@pytest.mark.parametrize("series", SERIES)
+def test_patches_apply_to_the_files_of_their_series(tmp_path: Path, series: str) -> None:
+    with tarfile.open(TOUCHED) as packed:
+        for member in packed.getmembers():
+            if member.name.startswith(f"{series}/"):
+                packed.extract(member, tmp_path, filter="data")
+    tree = tmp_path / series
+    build._apply(tree, series)
+    patched = b"".join(file.read_bytes() for file in tree.rglob("*") if file.is_file())
+    for lines in build.changes(SERIES[series].patch_files()).values():
+        assert all(line[1:] in patched for line in lines if line[:1] == b"+")
+
+
+def test_apply_names_the_patch_that_does_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"end-with-tracer\.patch does not apply"):
+        build._apply(tmp_path, "6.1")
+
+
+def test_changes_ignore_names_words_and_line_numbers() -> None:
+    files = SERIES["6.1"].patch_files()
+    joined = b"Other words.\n" + b"\n".join(files[name] for name in sorted(files))
+    assert build.changes({"all.patch": joined.replace(b"@@ -", b"@@ -9")}) == build.changes(files)
+    without = {name: text for name, text in files.items() if name != "hz-250.patch"}
+    assert build.changes(without) != build.changes(files)
 
 
 @ENDS
@@ -127,13 +133,7 @@ def test_plan_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     found = build.plan(read_kernel_spec("6.1.192-2"), tarball=tarball)
     assert found["built"] is None
     assert found["from"] == "tarball"
-    assert found["patches"] == sorted(
-        {
-            path.name
-            for folder in (build.PATCHES, build.PATCHES / "6.1")
-            for path in folder.glob("*.patch")
-        }
-    )
+    assert found["patches"] == sorted(SERIES["6.1"].patch_files())
     assert os.listdir(tmp_path) == ["linux.tar.xz"]
 
 
@@ -165,15 +165,6 @@ def test_progress_without_a_terminal_is_one_line_per_tenth() -> None:
     assert "\r" not in said.getvalue()
 
 
-def test_progress_quiet_writes_nothing() -> None:
-    said = io.StringIO()
-    show = Progress(quiet=True, stream=said)
-    show.step("compiling")
-    show.part(1, 2, "a.o")
-    show.close()
-    assert said.getvalue() == ""
-
-
 def test_options_of_reads_every_kind() -> None:
     text = '# why\n\nCONFIG_A=y\n# CONFIG_B is not set\nCONFIG_HZ=250\nCONFIG_S="a b"\n'
     assert options_of(text) == {
@@ -200,25 +191,22 @@ def test_options_of_refuses_a_mistyped_line(line: str) -> None:
 def test_verify_options_names_what_was_not_taken() -> None:
     wanted = options_of("CONFIG_A=y\nCONFIG_B=y\n# CONFIG_C is not set\nCONFIG_HZ=250\n")
     config = options_of("CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_C=y\nCONFIG_HZ=100\n")
-    assert not_taken(wanted, config) == (
-        "CONFIG_B (requested y, is n)",
-        "CONFIG_C (requested n, is y)",
-        "CONFIG_HZ (requested 250, is 100)",
-    )
-    with pytest.raises(RunFailed, match=r"6\.1\.192 .*CONFIG_B .*fragment-6\.1\.config"):
+    with pytest.raises(RunFailed, match=r"6\.1\.192 .*CONFIG_B .*Linux 6\.1") as refused:
         verify_options(wanted, config, "6.1.192")
+    for lacking in ("B (requested y, is n)", "C (requested n, is y)", "HZ (requested 250, is 100)"):
+        assert f"CONFIG_{lacking}" in str(refused.value)
+    assert "CONFIG_A" not in str(refused.value)
 
 
 def test_verify_options_counts_an_unknown_option_as_off() -> None:
     verify_options(options_of("# CONFIG_SLUB_TINY is not set\n"), {}, "6.1.192")
-    assert not_taken(options_of("CONFIG_A=y\n"), {}) == ("CONFIG_A (requested y, is n)",)
+    with pytest.raises(RunFailed, match=r"CONFIG_A \(requested y, is n\)"):
+        verify_options(options_of("CONFIG_A=y\n"), {}, "6.1.192")
 
 
-def test_fragment_text_adds_the_lines_of_a_series(tmp_path: Path) -> None:
-    (tmp_path / "fragment.config").write_text("CONFIG_A=y\n")
-    (tmp_path / "fragment-5.10.config").write_text("CONFIG_BLOCK=y\n")
-    assert options_of(fragment_text("6.1", tmp_path)) == {"CONFIG_A": "y"}
-    assert options_of(fragment_text("5.10", tmp_path)) == {"CONFIG_A": "y", "CONFIG_BLOCK": "y"}
+def test_fragment_text_adds_the_lines_of_a_series() -> None:
+    newest, oldest = options_of(fragment_text("7.2")), options_of(fragment_text("5.10"))
+    assert newest.items() < oldest.items() and oldest["CONFIG_BLOCK"] == "y"
 
 
 def test_fragment_text_names_each_option_once() -> None:

@@ -107,7 +107,7 @@ def test_another_kernel_in_a_kit_leaves_the_root_as_it_is(tmp_path: Path) -> Non
 
 def test_kernels_of_the_kit_in_use_are_searched_before_the_user_s(tmp_path: Path) -> None:
     made = used(tmp_path)
-    assert store.stores() == (made.kernels, store.own_store())
+    assert tuple(store.stores()) == (made.kernels, store.own_store())
 
 
 def changed(name: str) -> Callable[[], Members]:

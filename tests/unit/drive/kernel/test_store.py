@@ -13,7 +13,7 @@ import pytest
 
 from labs.drive.kernel import store
 from labs.drive.kernel.store import WORK, keep, work_folder
-from labs.drive.record.disk import LOCK
+from labs.drive.record.lock import LOCK
 from labs.drive.record.removal import Made
 from labs.errors import BadInput, Damaged, LabError, Missing
 
@@ -25,7 +25,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return store.own_store()
 
 
-def put(folder: Path, source: str, content: bytes) -> str:
+def put(folder: Path, source: str, content: bytes, patch: str = "a.patch") -> str:
     """Keep a program of these bytes; return its digest."""
     sha256 = hashlib.sha256(content).hexdigest()
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,13 +33,13 @@ def put(folder: Path, source: str, content: bytes) -> str:
         program = work / "program"
         program.write_bytes(content)
         record = {
-            "schema": 1,
             "version": source.split("-")[0],
             "source": source,
-            "sha256": sha256,
             "hz": 250,
+            "patches": {patch: hashlib.sha256(b"p").hexdigest()},
         }
-        kept = keep(program, record, config="CONFIG_A=y\n", patches={"a.patch": b"p"}, work=work)
+        kept = keep(program, record, config="CONFIG_A=y\n", patches={patch: b"p"}, work=work)
+    assert store.patches_of(kept) == {patch: b"p"}
     assert kept.sha256 == sha256
     return sha256
 
@@ -181,9 +181,9 @@ def test_find_refuses_a_program_that_was_changed(own: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "cannot read"),
-        ("[]", "cannot read"),
-        ("{}", "cannot read"),
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        ("{}", "cannot be read"),
         ('{"schema": 2}', "has schema 2"),
         ('{"schema": 1}', "lacks"),
     ],
@@ -197,7 +197,8 @@ def test_find_refuses_a_damaged_record(own: Path, text: str, says: str) -> None:
 
 def test_keep_renews_the_record_of_the_same_bytes(own: Path) -> None:
     digest = put(own, "6.1.192-2", b"one")
-    assert put(own, "6.1.193-1", b"one") == digest
+    assert put(own, "6.1.193-1", b"one", "b.patch") == digest
+    assert [path.name for path in (own / digest / "patches").iterdir()] == ["b.patch"]
     assert store.find(digest).source == "6.1.193-1"
     assert [path.name for path in own.iterdir()] == [digest]
 
@@ -215,7 +216,7 @@ def test_work_folder_clears_those_of_killed_builds_alone(own: Path) -> None:
     killed = own / f"{WORK}0123456789ab"
     (killed / "tree").mkdir(parents=True)
     made = Made.of(killed)
-    (killed / LOCK).write_text(f"folder {made.device}:{made.inode}\n")
+    (killed / LOCK).write_text(json.dumps({"folder": made}))
     with work_folder(own, 1) as live:
         assert not killed.exists()
         with work_folder(own, 1) as other:

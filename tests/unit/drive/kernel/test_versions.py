@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from labs.drive.kernel.build import OBJECTS
-from labs.drive.kernel.check import EXPECTED
-from labs.drive.kernel.kernel_source import RELEASES
 from labs.drive.kernel.versions import (
     DEFAULT,
     SERIES,
@@ -14,6 +11,7 @@ from labs.drive.kernel.versions import (
     check_supported,
     read_kernel_spec,
     release_of,
+    series_like,
     series_of,
 )
 from labs.errors import BadInput
@@ -108,7 +106,15 @@ def test_check_supported_names_the_series_that_are() -> None:
     )
 
 
-def test_series_has_a_source_a_length_and_figures_each() -> None:
-    """CONTRIBUTING names these places for a new series."""
-    assert DEFAULT in SERIES
-    assert set(SERIES) == RELEASES.keys() == OBJECTS.keys() == EXPECTED.keys()
+def test_series_are_sorted_and_each_has_a_source_and_figures() -> None:
+    assert DEFAULT in SERIES and list(SERIES) == sorted(SERIES, key=age)
+    assert all(series.releases and series.figures for series in SERIES.values())
+
+
+@pytest.mark.parametrize(
+    ("series", "like"), [("6.1", "6.1"), ("5.4", "5.10"), ("6.6", "6.1"), ("8.0", "7.2")]
+)
+def test_series_like_an_unsupported_one_is_the_newest_before_it(series: str, like: str) -> None:
+    found = series_like(series)
+    assert found.patches == SERIES[like].patches
+    assert bool(found.figures) == (series in SERIES)

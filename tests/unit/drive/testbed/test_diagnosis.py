@@ -13,9 +13,9 @@ import pytest
 
 from labs.cli.__main__ import main
 from labs.drive.kernel import store
-from labs.drive.parameters.declare import TESTBEDS
 from labs.drive.testbed import diagnosis
 from labs.drive.testbed.packages import INSTALL, install_line, packages
+from labs.drive.testbeds import TESTBEDS
 
 ROOT = Path(__file__).parents[4]
 PROFILE = str(ROOT / "tests" / "docker_profile.py")
@@ -39,7 +39,7 @@ def test_doctor_text_agrees_with_the_diagnosis(capsys: pytest.CaptureFixture[str
     text = capsys.readouterr().out
     for of_testbed in diagnosis.examine():
         verdict = "can run" if of_testbed.can_run else "cannot run here"
-        assert f"{of_testbed.testbed}: {verdict}" in text
+        assert f"{of_testbed.where.name}: {verdict}" in text
         assert of_testbed.first_step() in text
     assert "ping does not show the delay" in text
 

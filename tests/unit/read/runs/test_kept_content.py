@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from labs.drive.record.cache import KEPT_S
 from labs.drive.record.seal import digest
 from labs.errors import Damaged
 from labs.read.runs import kept_content as kept
 from labs.read.runs.archive import pack, unpacked
-from labs.read.runs.kept_content import CONTENT, KEPT_S, LIST, SUMS, kept_content
+from labs.read.runs.kept_content import CONTENT, LIST, SUMS, kept_content
 from tests.run_folders import make_study
 
 Expand = Callable[[Path], None]

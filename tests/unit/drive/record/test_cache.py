@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.record.private_cache import NotPrivateError, opened_file, private_folder
+from labs.drive.record.cache import NotPrivateError, opened_file, private_folder
 
 KIND = "answers"
 NOBODY = 65534
