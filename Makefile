@@ -15,7 +15,7 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox test-course
 .PHONY: fuzz-capture fuzz-explain fuzz-runs explain-truth
 .PHONY: benchmark benchmark-batch benchmark-capture benchmark-netfilter model figure metadata
-.PHONY: same answers wheel wheels host-variants kernel-reproducible lock clean
+.PHONY: same answers wheel wheels kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -71,10 +71,6 @@ test-bare:              ## lab and test on a bare Debian (RELEASE=trixie, AS=use
 test-sandbox:           ## the recipes of docs/where.md in a sandbox like a container's; needs root
 	@setup/system.sh bare
 	@setup/test-sandbox.sh $(RECIPES)
-
-host-variants: FOR = test
-host-variants: ready    ## the same runs on 156 variants of this host, byte by byte; needs root
-	@$(BIN)/python -m tests.host_variants
 
 benchmark: ready        ## the speed of runs, as ratios where possible
 	$(BIN)/python benchmarks/virtual.py

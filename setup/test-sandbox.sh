@@ -137,7 +137,7 @@ print(find(DEFAULT).path.parent)')
     chroot "$root" chown -R "$1:" "$home/.cache"
 }
 
-# Run the study with some calls denied and further flags, and compare it with the recorded runs; on
+# Run the study with some calls denied and further variables, and compare it with the recorded runs; on
 # another release, whose tools differ, with runs of the same root outside the sandbox.
 study() {
     local denied=$1 home into reference=data/nagle.tar.xz
@@ -145,7 +145,7 @@ study() {
     home=$(home_of "$learner")
     into=/tmp/runs-$(wc -l <"$work/results")
     confined "a study${*:+ with $*}${denied:+ with $denied denied}" "$denied" "$learner" "$lab" \
-        .venv/bin/labs run "${STUDY[@]}" --into "$into" "$@" || return
+        env "$@" .venv/bin/labs run "${STUDY[@]}" --into "$into" || return
     if [ "$base" != "$release" ]; then
         reference=/tmp/reference
         within "$learner" "$home" "$lab" .venv/bin/labs run "${STUDY[@]}" --into $reference || return
@@ -212,7 +212,7 @@ inside() {
     check study ''
     [ "$recipe" = docker ] || return 0
     check serves
-    check study '' --boot ptrace
+    check study '' LABS_BOOT=ptrace
     check study $TRACING
     check refused
 }

@@ -18,78 +18,61 @@ continue. docs/batches.md explains plans, clusters and job arrays.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labs.cli import run_flags
-from labs.errors import BadInput, Damaged, Missing, RunFailed
+from labs.cli.command import DRY_RUN, FRESH, JOBS, Answer, arg
+from labs.errors import BadInput, Damaged, LabError, Missing, RunFailed
 from labs.read.display.format import counted, few
 
 if TYPE_CHECKING:
     from labs.batches.batch import Outcome
     from labs.batches.plan_file import PlanFile
     from labs.batches.prospect import Prospect
-    from labs.launch.wanted import Engine, Wanted
+    from labs.launch.wanted import Engine
 
 BATCHES = Path("batches")
 SHOWN = 5
 SHOWN_VALUES = 12
 ARRAY = "array"
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", type=Path, metavar="PLAN", help="the plan, a .yaml or .json file")
-    parser.add_argument(
-        "--of",
-        metavar="LAB|NOTEBOOK",
-        help="a lab, a file ./mylab.py or a notebook, if the plan names none",
-    )
-    parser.add_argument(
-        "--into",
-        type=Path,
-        metavar="DIR",
-        help=f"the folder of the batch (default: {BATCHES}/ and the name of PLAN)",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--fresh", action="store_true", help="repeat existing runs and notebooks")
-    parser.add_argument(
-        "--fail-fast", action="store_true", help="end the batch at the first failure"
-    )
-    run_flags.add(parser)
-    machines = parser.add_argument_group("many machines")
-    machines.add_argument(
-        "--scheduler", metavar="ADDRESS", help="a dask scheduler, such as tcp://HOST:8786"
-    )
-    machines.add_argument(
-        "--cluster", metavar="local:N", help="N dask workers on this machine, as a trial"
-    )
-    machines.add_argument("--testbed", help="required for real-time runs on a cluster: namespaces")
-    machines.add_argument(
-        "--shard",
-        metavar="I/N",
-        help="perform only shard I of N (default in a job array: the shard of the task)",
-    )
-    machines.add_argument(
-        "--merge",
-        type=Path,
+MACHINES = "many machines"
+ARGUMENTS = (
+    arg("PLAN", "the plan, a .yaml or .json file", Path),
+    arg("--of LAB|NOTEBOOK", "a lab, a file ./mylab.py or a notebook, if the plan names none"),
+    arg("--into DIR", f"the folder of the batch (default: {BATCHES}/ and the name of PLAN)", Path),
+    arg("--fail-fast", "end the batch at the first failure"),
+    FRESH,
+    JOBS,
+    DRY_RUN,
+    arg("--scheduler ADDRESS", "a dask scheduler, such as tcp://HOST:8786", group=MACHINES),
+    arg("--cluster local:N", "N dask workers on this machine, as a trial", group=MACHINES),
+    arg(
+        "--testbed TESTBED", "required for real-time runs on a cluster: namespaces", group=MACHINES
+    ),
+    arg(
+        "--shard I/N",
+        "perform only shard I of N; array: that of the task of a job array",
+        group=MACHINES,
+    ),
+    arg(
+        "--merge DIR",
+        "first copy the runs of these batches (such as shards) or folders of runs",
+        Path,
+        (),
+        group=MACHINES,
         nargs="+",
-        default=(),
-        metavar="DIR",
-        help="first copy the runs of these batches (such as shards) or folders of runs",
-    )
+    ),
+)
 
 
-def main(args: argparse.Namespace) -> int:
-    """Perform the batch and print its outcome. Raises LabError."""
-    wanted = run_flags.wanted(args, keep_going=not args.fail_fast)
+def main(args: Namespace) -> Answer:
+    """Perform the batch, or show what would be done. Raises LabError."""
     from labs.batches.batch import RUNS
     from labs.batches.plan_file import read_plan
     from labs.batches.prospect import prospect_of
@@ -101,15 +84,13 @@ def main(args: argparse.Namespace) -> int:
     _check_testbed(args, prospect, shard)
     if args.dry_run:
         report = _prospect_as_json(args, plan, prospect, folder, shard)
-        print(json.dumps(report) if args.json else _describe_prospect(report))
-        return 0
-    outcome = _perform(args, wanted, plan, prospect, folder, shard)
+        return Answer(report, _describe_prospect(report))
+    outcome = _perform(args, plan, prospect, folder, shard)
     report = _as_json(outcome)
-    print(json.dumps(report) if args.json else _describe(report))
-    return _verdict(outcome)
+    return Answer(report, _describe(report), error=_error(outcome))
 
 
-def _shard(args: argparse.Namespace) -> tuple[int, int] | None:
+def _shard(args: Namespace) -> tuple[int, int] | None:
     """The shard that is requested: I/N, or that of the job array; None for the whole batch."""
     from labs.batches.shards import from_environment, parse
 
@@ -123,9 +104,7 @@ def _shard(args: argparse.Namespace) -> tuple[int, int] | None:
     return None if shard == (1, 1) else shard
 
 
-def _check_testbed(
-    args: argparse.Namespace, prospect: Prospect, shard: tuple[int, int] | None
-) -> None:
+def _check_testbed(args: Namespace, prospect: Prospect, shard: tuple[int, int] | None) -> None:
     """Refuse flags that would have no effect, or another one than requested."""
     where = prospect.parameters[0].where
     testbed = where.name
@@ -154,18 +133,15 @@ def _suffix(index: int, count: int) -> str:
 
 
 def _perform(
-    args: argparse.Namespace,
-    wanted: Wanted,
-    plan: PlanFile,
-    prospect: Prospect,
-    folder: Path,
-    shard: tuple[int, int] | None,
+    args: Namespace, plan: PlanFile, prospect: Prospect, folder: Path, shard: tuple[int, int] | None
 ) -> Outcome:
     from labs.batches import shards
     from labs.batches.batch import owned, perform_batch
     from labs.batches.progress import Progress
     from labs.launch.plan import least_repetitions
+    from labs.launch.wanted import Wanted
 
+    wanted = Wanted(args.fresh, args.jobs, keep_going=not args.fail_fast)
     chosen = None if shard is None else shards.shard(prospect.distinct, *shard)
     runs = prospect.distinct if chosen is None else chosen
     progress = Progress(len(runs) * least_repetitions(prospect.parameters[0]))
@@ -194,7 +170,7 @@ def _places(folders: Sequence[Path]) -> list[Path]:
 
 
 @contextmanager
-def _engine(args: argparse.Namespace) -> Iterator[Engine | None]:
+def _engine(args: Namespace) -> Iterator[Engine | None]:
     if args.scheduler is None and args.cluster is None:
         yield None
         return
@@ -208,11 +184,7 @@ def _engine(args: argparse.Namespace) -> Iterator[Engine | None]:
 
 
 def _prospect_as_json(
-    args: argparse.Namespace,
-    plan: PlanFile,
-    prospect: Prospect,
-    folder: Path,
-    shard: tuple[int, int] | None,
+    args: Namespace, plan: PlanFile, prospect: Prospect, folder: Path, shard: tuple[int, int] | None
 ) -> dict[str, Any]:
     from labs.batches import shards
     from labs.launch import slots
@@ -323,28 +295,26 @@ def _describe(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _verdict(outcome: Outcome) -> int:
-    """0; else raises what is wrong: failures, then damage, then points that cannot run here."""
+def _error(outcome: Outcome) -> LabError | None:
+    """What went wrong: failures, then damage, then points that cannot run here."""
     from labs.read.batch_index_schema import DAMAGED
 
-    failed = len(outcome.failed_runs) + len(outcome.failed_notebooks)
-    if failed:
-        raise RunFailed(
-            f"{counted(len(outcome.failed_runs), 'run')} and "
-            f"{counted(len(outcome.failed_notebooks), 'notebook')} failed. "
+    runs, notebooks = len(outcome.failed_runs), len(outcome.failed_notebooks)
+    if runs or notebooks:
+        return RunFailed(
+            f"{counted(runs, 'run')} and {counted(notebooks, 'notebook')} failed. "
             "See above. Repeat the command to retry them"
         )
     if damaged := outcome.rows.get(DAMAGED):
-        raise Damaged(
+        return Damaged(
             f"{counted(damaged, 'row')} damaged: the message column of {outcome.index} says why. "
             "Repeat the command with --fresh"
         )
     if outcome.without_results:
-        raise BadInput(
+        return BadInput(
             f"the lab computes no results of {counted(outcome.without_results, 'row')}: see the "
             f"notes in {outcome.index}. Fix the lab"
         )
-    if outcome.impossible:
-        why, count = next(iter(outcome.impossible.items()))
-        raise Missing(f"{counted(count, 'point')} cannot run: {why}")
-    return 0
+    for why, count in outcome.impossible.items():
+        return Missing(f"{counted(count, 'point')} cannot run: {why}")
+    return None

@@ -11,54 +11,39 @@ set RUNS = "bundle.zip" in a notebook, or use `labs runs list bundle.zip`. See d
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
+from argparse import Namespace
 from pathlib import Path
 
+from labs.cli.command import DRY_RUN, Answer, arg
+from labs.cli.publish import SET, settled
 from labs.errors import BadInput
+from labs.read.notebook_file import read_notebook
+
+ARGUMENTS = (
+    arg("OUT.zip", "the bundle to write"),
+    arg("NOTEBOOK|RUNS...", "notebooks and runs", Path, dest="what"),
+    SET,
+    DRY_RUN,
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    from labs.cli.publish import add_set
-
-    parser.add_argument("out", type=Path, metavar="OUT.zip", help="the bundle to write")
-    parser.add_argument(
-        "what", type=Path, nargs="+", metavar="NOTEBOOK|RUNS", help="notebooks and runs"
-    )
-    add_set(parser, "every notebook")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
-
-
-def main(args: argparse.Namespace) -> int:
-    """Write the bundle and print its path and contents. Raises LabError."""
-    from labs.cli.publish import check_parameters
-    from labs.publish.page_parameters import settle
-    from labs.read.notebook_file import read_notebook
-
-    notebooks = []
+def main(args: Namespace) -> Answer:
+    """Write the bundle. BadInput for what cannot be in it."""
+    books = [read_notebook(path) for path in args.what if path.suffix == ".ipynb"]
+    notebooks = [(notebook, settled(args.given, notebook)) for notebook in books]
     runs = [path for path in args.what if path.suffix != ".ipynb"]
-    for path in args.what:
-        if path.suffix == ".ipynb":
-            notebook = read_notebook(path)
-            values = settle(args.given, notebook)
-            check_parameters(notebook, values)
-            notebooks.append((notebook, values))
-    missing = next((path for path in runs if not path.exists()), None)
-    if missing is not None:
+    if missing := next((path for path in runs if not path.exists()), None):
         raise BadInput(f"{missing} does not exist. Name notebooks (.ipynb), runs or packed files")
     from labs.publish import bundle
 
     bundle.check_out(args.out)
     if args.dry_run:
-        plan = [
-            (str(notebook.path), bundle.will_execute(notebook, values))
-            for notebook, values in notebooks
-        ]
-        _print_plan(args, plan, runs)
-        return 0
+        return _plan(
+            args.out,
+            {str(book.path): bundle.will_execute(book, values) for book, values in notebooks},
+            list(map(str, runs)),
+        )
     done = bundle.write(
         args.out,
         notebooks,
@@ -66,25 +51,19 @@ def main(args: argparse.Namespace) -> int:
         tell=lambda line: print(line, file=sys.stderr, flush=True),
         progress=sys.stderr.isatty(),
     )
-    text = (
+    return Answer(
+        done.as_json(),
         f"{done.path}: notebooks {done.notebooks}, runs {done.runs}, files {done.files}; "
-        f"{done.size_bytes} bytes, sha256 {done.sha256}"
+        f"{done.size_bytes} bytes, sha256 {done.sha256}",
     )
-    print(json.dumps(done.as_json()) if args.json else text)
-    return 0
 
 
-def _print_plan(
-    args: argparse.Namespace, notebooks: list[tuple[str, bool]], runs: list[Path]
-) -> None:
-    report = {
-        "out": str(args.out),
-        "notebooks": [{"path": path, "execute": execute} for path, execute in notebooks],
-        "runs": list(map(str, runs)),
-    }
+def _plan(out: Path, executed: dict[str, bool], runs: list[str]) -> Answer:
+    notebooks = [{"path": path, "execute": execute} for path, execute in executed.items()]
     lines = [
         f"would {'execute' if execute else 'include, without executing it,'} {path}"
-        for path, execute in notebooks
+        for path, execute in executed.items()
     ]
     lines += [f"would include the runs of {path}" for path in runs]
-    print(json.dumps(report) if args.json else "\n".join([*lines, f"would write {args.out}"]))
+    report = {"out": str(out), "notebooks": notebooks, "runs": runs}
+    return Answer(report, "\n".join([*lines, f"would write {out}"]))

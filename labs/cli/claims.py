@@ -23,16 +23,16 @@ archive). The exit code is 5 if a verdict changed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import textwrap
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labs.cli import claims_draws
+from labs.cli.command import Answer, arg
 from labs.errors import BadInput, ResultsDiffer
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from labs.read.claims.verdict import Verdict
     from labs.read.lab import Lab
 
-DEFAULT_FOLDER = "runs"
+FOLDER = "runs"
 RECORDED = "the recorded runs"
 WIDTH = 100
 INDENT = " " * 7
@@ -54,54 +54,37 @@ EVIDENCE = "Figures and evidence of a claim: labs claims --id ID"
 CHOOSE = "To judge other runs: labs claims --from STUDY|RUNS (labs runs list shows the studies)"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "lab",
-        nargs="?",
-        metavar="LAB",
-        help="a lab's name, or a file such as ./mylab.py with its claims in ./mylab.toml",
-    )
-    parser.add_argument(
-        "--article",
-        type=int,
-        metavar="N",
-        help="judge only the claims of this article (default: every article)",
-    )
-    parser.add_argument(
-        "--from",
+def _ids(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, text.split(","))))
+
+
+ARGUMENTS = (
+    arg("[LAB]", "a lab's name, or a file such as ./mylab.py with its claims in ./mylab.toml"),
+    arg("--article N", "judge only the claims of this article (default: every article)", int),
+    arg(
+        "--from STUDY|RUNS",
+        "a study file, a folder given to --into, a run, or a packed file",
         dest="source",
-        metavar="STUDY|RUNS",
-        help="a study file, a folder given to --into, a run, or a packed file",
-    )
-    parser.add_argument(
-        "--id",
-        type=_ids,
-        default=(),
-        metavar="ID,...",
-        help="show only these claims, such as A4.13, with all figures and the evidence",
-    )
-    parser.add_argument(
-        "--against",
-        type=Path,
-        metavar="OLD",
-        help="show which verdicts changed since OLD (a JSON file, a bundle or a release), and why",
-    )
-    parser.add_argument(
-        "--all", action="store_true", help="print every claim, including those that hold"
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print JSON, one line per claim, including those that hold",
-    )
-    claims_draws.configure(parser)
+    ),
+    arg(
+        "--id ID,ID",
+        "show only these claims, such as A4.13, with all figures and the evidence",
+        _ids,
+        (),
+    ),
+    arg(
+        "--against OLD",
+        "show which verdicts changed since OLD (a JSON file, a bundle or a release), and why",
+        Path,
+    ),
+    arg("--all", "print every claim, including those that hold"),
+    *claims_draws.ARGUMENTS,
+)
 
 
-def main(args: argparse.Namespace) -> int:
-    """Judge the claims and print the verdicts, or what moved since earlier ones (then 5 if a
-    verdict did). BadInput for an unknown lab, article, claim or runs."""
-    from labs.read.claims.composition import telling_first
-
+def main(args: Namespace) -> Answer:
+    """Judge the claims, or compare with earlier verdicts (then 5 if one changed). BadInput for an
+    unknown lab, article, claim or runs."""
     claims_draws.check_flags(args)
     chosen = _chosen(args.lab, args.article, args.source, args.id)
     if args.all and (args.id or args.against is not None):
@@ -109,39 +92,44 @@ def main(args: argparse.Namespace) -> int:
     if args.seeds is not None:
         draws = claims_draws.wanted(args, chosen)
         if args.dry_run:
-            print(claims_draws.listed(args, draws))
-            return 0
+            return claims_draws.outline(args, draws)
         claims_draws.perform(args, draws)
         args.source = args.into
         chosen = _chosen(args.lab, args.article, args.source, args.id)
     if args.against is not None:
         return _against(args, chosen)
     judgements = judged(chosen, args.source, args.id)
-    if args.json:
-        as_data = [
-            json.dumps(verdict.as_json()) for *_, verdicts in judgements for verdict in verdicts
-        ]
-        print("[", ",\n".join(as_data), "]", sep="\n")
-        return 0
+    every = [verdict.as_json() for *_, verdicts in judgements for verdict in verdicts]
+    return Answer(every, lambda: _text(args, judgements))
+
+
+Judgements = Sequence[tuple["Lab", "Article", Sequence["Verdict"]]]
+
+
+def _text(args: Namespace, judgements: Judgements) -> str:
+    """The claims that were asked for, in full; else the number per verdict, and every claim in
+    short, or only those that do not hold."""
+    from labs.read.claims.composition import telling_first
+
     everything = args.all or args.lab is not None or args.article is not None
-    if not (everything or args.id):
-        judgements = [
-            (lab, article, telling_first(article, verdicts))
-            for lab, article, verdicts in judgements
-        ]
-    describe = describe_fully if args.id else describe_briefly if everything else describe_doubt
-    texts = [
-        "\n\n".join(filter(None, [_title(article), *map(describe, verdicts)]))
-        if verdicts
-        else f"{_title(article)}\n{_without_runs(lab)}"
-        for lab, article, verdicts in judgements
-        if verdicts or not args.id
-    ]
-    if not args.id:
-        texts.append(counts([verdict for *_, verdicts in judgements for verdict in verdicts]))
-    hints = [*([] if everything or args.id else [ALL]), *([] if args.id else [EVIDENCE]), CHOOSE]
-    print("\n\n".join([*texts, "\n".join(hints)]))
-    return 0
+    texts = []
+    for lab, article, verdicts in judgements:
+        title = textwrap.fill(article.citation, WIDTH)
+        if args.id:
+            shown = map(describe_fully, verdicts)
+        elif everything:
+            shown = map(describe_briefly, verdicts)
+        else:
+            shown = map(describe_doubt, telling_first(article, verdicts))
+        if verdicts:
+            texts.append("\n\n".join(filter(None, [title, *shown])))
+        elif not args.id:
+            texts.append(f"{title}\n{_without_runs(lab)}")
+    if args.id:
+        return "\n\n".join([*texts, CHOOSE])
+    counted = counts([verdict for *_, verdicts in judgements for verdict in verdicts])
+    hints = [*([] if everything else [ALL]), EVIDENCE, CHOOSE]
+    return "\n\n".join([*texts, counted, "\n".join(hints)])
 
 
 def counts(verdicts: Sequence[Verdict]) -> str:
@@ -158,7 +146,7 @@ def counts(verdicts: Sequence[Verdict]) -> str:
 
 def judged(
     chosen: Sequence[tuple[Lab, Article]], source: str | None, ids: Sequence[str] = ()
-) -> list[tuple[Lab, Article, Sequence[Verdict]]]:
+) -> Judgements:
     """The verdicts on the claims of labs, or on those with one of `ids`, by the runs in `source` or
     else by the user's own and the recorded ones. BadInput without any run."""
     from labs.read.claims.composition import noted_once
@@ -174,13 +162,8 @@ def judged(
     ]
 
 
-def every_article(source: str | None) -> list[tuple[Lab, Article]]:
-    """The labs with a ledger and their articles; with a source only those that have runs in it."""
-    return _chosen(None, None, source)
-
-
-def _against(args: argparse.Namespace, chosen: Sequence[tuple[Lab, Article]]) -> int:
-    """Print what moved since earlier verdicts on the same claims; 5 if a verdict did."""
+def _against(args: Namespace, chosen: Sequence[tuple[Lab, Article]]) -> Answer:
+    """What changed since earlier verdicts on the same claims; 5 if a verdict did."""
     from labs.read.claims.moved import compare_verdicts
     from labs.verify.recorded_verdicts import verdicts_in
 
@@ -192,28 +175,20 @@ def _against(args: argparse.Namespace, chosen: Sequence[tuple[Lab, Article]]) ->
             f"{', '.join(str(article.number) for _, article in chosen)}. It has those on article "
             f"{', '.join(map(str, sorted(only or ()))) or 'none'}"
         )
-    numbers = [article.number for _, article in common]
-    before = [
-        verdict
-        for verdict in earlier
-        if (verdict["id"] in args.id if args.id else _article_of([verdict["id"]]) in numbers)
-    ]
-    verdicts = judged(common, args.source, args.id)
-    comparison = compare_verdicts(
-        before, [verdict.as_json() for *_, some in verdicts for verdict in some]
+    numbers = [str(article.number) for _, article in common]
+
+    def is_compared(name: str) -> bool:
+        match = CLAIM.match(name)
+        return name in args.id if args.id else match is not None and match[1] in numbers
+
+    before = [verdict for verdict in earlier if is_compared(verdict["id"])]
+    after = [verdict for *_, some in judged(common, args.source, args.id) for verdict in some]
+    comparison = compare_verdicts(before, [verdict.as_json() for verdict in after])
+    return Answer(
+        comparison.as_json(),
+        "\n".join(comparison.lines()),
+        exit_code=ResultsDiffer.exit_code if comparison.moved else 0,
     )
-    print(json.dumps(comparison.as_json()) if args.json else "\n".join(comparison.lines()))
-    return ResultsDiffer.exit_code if comparison.moved else 0
-
-
-def _ids(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (verdict_id.strip() for verdict_id in text.split(","))))
-
-
-def _article_of(ids: Sequence[str]) -> int | None:
-    """The article that all of these claims are of, such as 4 for A4.13."""
-    numbers = {match[1] for claim_id in ids if (match := CLAIM.match(claim_id))}
-    return int(numbers.pop()) if len(numbers) == 1 else None
 
 
 def _with_ids(
@@ -272,7 +247,7 @@ def _sources(lab: Lab, where: str | None) -> tuple[Source, ...]:
 
     if where is not None:
         return sources_of(lab, Path(where), where if is_packed(Path(where)) else "")
-    folder = Path(DEFAULT_FOLDER)
+    folder = Path(FOLDER)
     sources: list[Source] = []
     if (folder / STUDIES / f"{lab.name}.json").is_file():
         sources += sources_of(lab, folder)
@@ -281,13 +256,9 @@ def _sources(lab: Lab, where: str | None) -> tuple[Source, ...]:
 
 def _without_runs(lab: Lab) -> str:
     return (
-        f"there are no runs of {lab.name}, neither in the folder {DEFAULT_FOLDER} nor in the "
+        f"there are no runs of {lab.name}, neither in the folder {FOLDER} nor in the "
         f"recorded data. Run: labs run {lab.source or lab.name}"
     )
-
-
-def _title(article: Article) -> str:
-    return textwrap.fill(article.citation, WIDTH)
 
 
 def describe_briefly(verdict: Verdict) -> str:
@@ -298,7 +269,7 @@ def describe_briefly(verdict: Verdict) -> str:
 
 
 def describe_doubt(verdict: Verdict) -> str:
-    """As `in_short`, but only where the claim does not hold; empty if it holds everywhere."""
+    """The same only where the claim does not hold; empty if it holds everywhere."""
     from labs.read.claims.verdict import HOLDS
 
     rows = [row for row in verdict.rows if row.verdict != HOLDS]

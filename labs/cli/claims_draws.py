@@ -3,13 +3,13 @@ conditions."""
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from labs.cli import run_flags
-from labs.cli.run_grid import describe_preview, preview, raise_worst
+from labs.cli.command import DRY_RUN, JOBS, Answer, arg
+from labs.cli.run_grid import describe_preview, preview, worst
 from labs.drive.kernel.versions import DEFAULT
 from labs.drive.parameters.declare import LabParameters, check
 from labs.errors import BadInput
@@ -18,37 +18,29 @@ if TYPE_CHECKING:
     from labs.read.claims.ledger import Article
     from labs.read.lab import Lab
 
-WITH_SEEDS = ("kernel", "into", "dry_run", "jobs", "boot")
+WITH_SEEDS = ("kernel", "into", "dry_run", "jobs")
 """The flags that are used only with --seeds."""
+ARGUMENTS = (
+    arg(
+        "--seeds N",
+        "perform the missing draws, seeds 1 to N, of the selected claims that depend on chance; "
+        "then judge (a verdict needs 5)",
+        int,
+        least=1,
+    ),
+    arg("--kernel K,K", f"the kernels of the draws (default: {DEFAULT})"),
+    arg("--into DIR", "the folder of the draws (default: runs)"),
+    DRY_RUN,
+    JOBS,
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        metavar="N",
-        help="perform the missing draws, seeds 1 to N, of the selected claims that depend "
-        "on chance; then judge (a verdict needs 5)",
-    )
-    parser.add_argument(
-        "--kernel", metavar="K,...", help=f"the kernels of the draws (default: {DEFAULT})"
-    )
-    parser.add_argument("--into", metavar="DIR", help="the folder of the draws (default: runs)")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="list the runs of the draws and start nothing"
-    )
-    run_flags.add(parser)
-
-
-def check_flags(args: argparse.Namespace) -> None:
+def check_flags(args: Namespace) -> None:
     """BadInput for flags that would not be used."""
     if args.seeds is None:
         if unused := [name for name in WITH_SEEDS if getattr(args, name)]:
             raise BadInput(f"--{unused[0].replace('_', '-')} is used only with --seeds. Omit it")
         return
-    run_flags.wanted(args)
-    if args.seeds < 1:
-        raise BadInput(f"--seeds {args.seeds} is out of range. Allowed: 1 or more")
     if args.source is not None:
         raise BadInput("--seeds judges the draws of --into. Omit --from")
     if args.lab is None and args.article is None and not args.id:
@@ -56,7 +48,7 @@ def check_flags(args: argparse.Namespace) -> None:
 
 
 def wanted(
-    args: argparse.Namespace, chosen: Sequence[tuple[Lab, Article]]
+    args: Namespace, chosen: Sequence[tuple[Lab, Article]]
 ) -> list[tuple[Lab, LabParameters]]:
     """The parameters of the draws, per lab. BadInput if no selected claim has chance."""
     to_draw = []
@@ -71,20 +63,23 @@ def wanted(
     return to_draw
 
 
-def perform(args: argparse.Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> None:
+def perform(args: Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> None:
     """Perform the missing draws; an error of the first kind if one failed."""
+    from labs.launch.wanted import Wanted
     from labs.studies.grid import grid_of
 
     for _, p in draws:
-        raise_worst(grid_of(p, _seeds(args), run_flags.wanted(args)))
+        if error := worst(grid_of(p, _seeds(args), Wanted(jobs=args.jobs))):
+            raise error
 
 
-def listed(args: argparse.Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> str:
+def outline(args: Namespace, draws: Sequence[tuple[Lab, LabParameters]]) -> Answer:
     """The runs that would be performed, and how many of them exist."""
-    return "\n\n".join(describe_preview(preview(lab, p, _seeds(args))) for lab, p in draws)
+    previews = [preview(lab, p, _seeds(args)) for lab, p in draws]
+    return Answer(previews, "\n\n".join(map(describe_preview, previews)))
 
 
-def _seeds(args: argparse.Namespace) -> dict[str, tuple[int, ...]]:
+def _seeds(args: Namespace) -> dict[str, tuple[int, ...]]:
     return {"seed": tuple(range(1, args.seeds + 1))}
 
 

@@ -16,12 +16,12 @@ It needs the packages of the extra `capture`.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labs.cli.command import DRY_RUN, Answer, arg
 from labs.errors import BadInput
 
 if TYPE_CHECKING:
@@ -29,73 +29,46 @@ if TYPE_CHECKING:
 
     from labs.read.flows.account import FileAccount
 
-ENDINGS = (".html", ".pcapng")
+CONNECTION = arg(
+    "--connection N|A:P-B:P",
+    "this one only: its number in `labs capture connections`, or both its ends",
+)
+ARGUMENTS = (
+    arg("[FILE]", "the capture; - is standard input", Path),
+    CONNECTION,
+    arg("--most N", "how many connections to print", int, 5, least=1),
+    arg(
+        "--out X.html|X.pcapng", "write a page, or the capture with the reasons as packet comments"
+    ),
+    arg("--schema", "print the JSON Schema of --json, and end"),
+    DRY_RUN,
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", type=Path, nargs="?", metavar="FILE", help="the capture; - is standard input"
-    )
-    parser.add_argument(
-        "--connection",
-        metavar="N|A:P-B:P",
-        help="explain this one only: its number in `labs capture connections`, or both its ends",
-    )
-    parser.add_argument(
-        "--most",
-        type=int,
-        default=5,
-        metavar="N",
-        help="how many connections to print (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="X.html|X.pcapng",
-        help="write a page, or the capture with the reasons as packet comments",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument(
-        "--schema", action="store_true", help="print the JSON Schema of --json, and end"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="write nothing")
-
-
-def main(args: argparse.Namespace) -> int:
-    """Explain the capture. BadInput for a connection that it does not have, or another ending."""
+def main(args: Namespace) -> Answer:
+    """Explain the capture. BadInput for a connection that it does not have."""
     from labs.read.flows.account import SCHEMA
 
     if args.schema:
-        print(json.dumps(SCHEMA, indent=2))
-        return 0
+        return Answer(SCHEMA, json.dumps(SCHEMA, indent=2))
     if args.file is None:
         raise BadInput("no capture is named. Name a FILE, or - for standard input")
-    out: Path | None = args.out
-    if out is not None and out.suffix not in ENDINGS:
-        raise BadInput(f"--out {out}: the name must end in {' or '.join(ENDINGS)}")
-    if args.most < 1:
-        raise BadInput(f"--most {args.most} is out of range. Allowed: a number above 0")
     from labs.read.capture.source import kept_input
     from labs.read.flows.explain import explain, read_account
 
     with kept_input(args.file) as file:
-        if out is None or args.dry_run:
+        if args.out is None or args.dry_run:
             account = explain(file, connection=args.connection)
         else:
             segments, account = read_account(file, args.connection)
-            _write(file, out, segments, account)
-    if args.json:
-        print(json.dumps(account.as_json()))
-        return 0
+            _write(file, args.out, segments, account)
+    remarks = account.remarks.lines
     if not account.remarks.segments:
-        print(f"{account.file}: no TCP. {'; '.join(account.remarks.lines)}")
-        return 0
-    for line in account.remarks.lines:
-        print(f"labs: {line}", file=sys.stderr)
-    print(account.describe(most=args.most))
-    if out is not None:
-        print(f"\n{'would write' if args.dry_run else 'wrote'} {out}")
-    return 0
+        return Answer(account.as_json(), f"{account.file}: no TCP. {'; '.join(remarks)}")
+    text = account.describe(most=args.most)
+    if args.out is not None:
+        text += f"\n\n{'would write' if args.dry_run else 'wrote'} {args.out}"
+    return Answer(account.as_json(), text, remarks)
 
 
 def _write(file: Path, out: Path, segments: DataFrame, account: FileAccount) -> None:

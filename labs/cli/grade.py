@@ -19,18 +19,17 @@ of a notebook, the best one counts.
 
 from __future__ import annotations
 
-import argparse
-import json
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labs.cli.command import Answer, arg
 from labs.errors import BadInput, LabError, Missing, one_line
 
 if TYPE_CHECKING:
     from labs.grading.grade_sheet import Sheet
     from labs.read.exercises.graded_answer import Graded
-
 
 STANDARD_OUTPUT = "-"
 SPREADSHEET = "utf-8-sig"
@@ -40,24 +39,16 @@ WRITTEN = {
     "nbgrader": "write the columns that nbgrader exports",
     "page": "write one HTML page: points, hardest questions, reasons for wrong answers, guesses",
 }
+ARGUMENTS = (
+    arg("FILE|DIR...", "notebooks, or folders of notebooks", Path, dest="paths"),
+    arg("--summary", "print totals per question and guesses of the class"),
+    *(arg(f"--{flag} FILE", does, Path) for flag, does in WRITTEN.items()),
+    arg("--force", "replace existing files"),
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="FILE|DIR", help="notebooks, or folders of notebooks"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON list")
-    parser.add_argument(
-        "--summary", action="store_true", help="print totals per question and guesses of the class"
-    )
-    for flag, help in WRITTEN.items():
-        parser.add_argument(f"--{flag}", type=Path, metavar="FILE", help=help)
-    parser.add_argument("--force", action="store_true", help="replace existing files")
-
-
-def main(args: argparse.Namespace) -> int:
-    """Grade the notebooks and print the results. BadInput for a folder without notebooks."""
+def main(args: Namespace) -> Answer:
+    """Grade the notebooks. BadInput for a folder without notebooks."""
     from labs.grading.class_report import describe as describe_class
     from labs.grading.class_report import grade_page
     from labs.grading.grade_sheet import grade_submission
@@ -77,21 +68,23 @@ def main(args: argparse.Namespace) -> int:
             _write(path, tables[flag](book), "utf-8" if flag == "page" else SPREADSHEET)
         except LabError as error:
             failed[flag] = error
-    sheets = [sheet for _, sheet in graded]
-    problems = [describe(sheet) for sheet in sheets if sheet.problem]
-    if args.json:
-        print(json.dumps([{"student": file.student, **sheet.as_json()} for file, sheet in graded]))
-    elif args.summary:
-        print("\n".join([*describe_class(book), *problems]))
+    problems = [describe(sheet) for _, sheet in graded if sheet.problem]
+    if args.summary:
+        text = "\n".join([*describe_class(book), *problems])
     elif not wanted:
-        print("\n\n".join(map(describe, sheets)))
-    elif STANDARD_OUTPUT not in map(str, wanted.values()):
+        text = "\n\n".join(describe(sheet) for _, sheet in graded)
+    elif STANDARD_OUTPUT in map(str, wanted.values()):
+        text = ""
+    else:
         written = [path for flag, path in wanted.items() if flag not in failed]
-        for line in [*problems, *(f"{path}: {len(book.students)} students" for path in written)]:
-            print(line)
-    if failed:
-        raise _not_written(failed, wanted)
-    return BadInput.exit_code if problems else 0
+        lines = (f"{path}: {len(book.students)} students" for path in written)
+        text = "\n".join([*problems, *lines])
+    return Answer(
+        [{"student": file.student, **sheet.as_json()} for file, sheet in graded],
+        text,
+        exit_code=BadInput.exit_code if problems else 0,
+        error=_not_written(failed, wanted) if failed else None,
+    )
 
 
 def _not_written(failed: Mapping[str, LabError], wanted: Mapping[str, Path]) -> LabError:
@@ -101,7 +94,7 @@ def _not_written(failed: Mapping[str, LabError], wanted: Mapping[str, Path]) -> 
     return type(next(iter(failed.values())))(f"{reasons}. Written: {written or 'nothing'}")
 
 
-def _check_combination(args: argparse.Namespace, wanted: Mapping[str, Path]) -> None:
+def _check_combination(args: Namespace, wanted: Mapping[str, Path]) -> None:
     """BadInput for two outputs to one place, and for existing files."""
     printed = [flag for flag in ("summary", "json") if getattr(args, flag)]
     places = [*map(str, wanted.values()), *(STANDARD_OUTPUT for _ in printed)]

@@ -11,58 +11,39 @@ the notebook's cells and outputs are removed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-from collections.abc import Mapping
+from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from labs.cli.command import DRY_RUN, Answer, arg
 from labs.errors import BadInput
 from labs.read.notebook_file import NotebookFile, read_notebook
 
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument("notebook", nargs="?", type=Path, metavar="NOTEBOOK", help="an .ipynb file")
-    add_set(parser, "the notebook")
-    parser.add_argument("--out", type=Path, metavar="PAGE.html", help="the page to write")
-    parser.add_argument(
-        "--site",
-        type=Path,
-        metavar="OUT",
-        help="write the site of the project to a new folder: one to three minutes",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
+SET = arg(
+    "--set NAME=VALUE...",
+    "set a parameter of the notebooks, such as RATE_MBIT=100; may be repeated",
+    dest="given",
+)
+ARGUMENTS = (
+    arg("[NOTEBOOK]", "an .ipynb file", Path),
+    SET,
+    arg("--out PAGE.html", "the page to write"),
+    arg("--site OUT", "write the site of the project to a new folder: one to three minutes", Path),
+    DRY_RUN,
+)
 
 
-def add_set(parser: argparse.ArgumentParser, whose: str) -> None:
-    """Add --set, which gives values to parameters of notebooks."""
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="given",
-        help=f"set a parameter of {whose}, such as RATE_MBIT=100; may be repeated",
-    )
-
-
-def main(args: argparse.Namespace) -> int:
-    """Run the notebook, or all of them, write the page or the site, and print its path. Raises
-    LabError."""
+def main(args: Namespace) -> Answer:
+    """Run the notebook, or all of them, and write the page or the site. Raises LabError."""
     if args.site is not None:
         return _site(args)
     if args.notebook is None or args.out is None:
         raise BadInput("name a notebook and --out PAGE.html, or a folder with --site OUT")
-    if args.out.suffix not in (".html", ".htm"):
-        raise BadInput(f"--out {args.out}: the name of the page must end in .html")
-    from labs.publish.page_parameters import settle
-
     notebook = read_notebook(args.notebook)
-    values = settle(args.given, notebook)
-    check_parameters(notebook, values)
+    values = settled(args.given, notebook)
+    from labs.drive.record.disk import write_whole
     from labs.publish.execute import execute, open_notebook
     from labs.publish.html import check_texts, page
 
@@ -71,24 +52,14 @@ def main(args: argparse.Namespace) -> int:
     report = {"notebook": str(args.notebook), "parameters": values, "out": str(args.out)}
     if args.dry_run:
         words = " ".join(f"{name}={value!r}" for name, value in values.items()) or "its defaults"
-        print(
-            json.dumps(report)
-            if args.json
-            else f"would run {args.notebook} with {words} and write {args.out}"
-        )
-        return 0
-
-    from labs.drive.record.disk import write_whole
-
+        return Answer(report, f"would run {args.notebook} with {words} and write {args.out}")
     done = execute(book, args.notebook, values, progress=sys.stderr.isatty())
     html = page(done, fallback_title=args.notebook.stem).encode()
     write_whole(args.out, html)
-    print(json.dumps(report | {"bytes": len(html)}) if args.json else args.out)
-    return 0
+    return Answer(report | {"bytes": len(html)}, str(args.out))
 
 
-def _site(args: argparse.Namespace) -> int:
-    """Write the site and print its folder."""
+def _site(args: Namespace) -> Answer:
     if args.notebook is not None or args.out is not None or args.given:
         raise BadInput("--site takes no notebook, no --out and no --set: it has all notebooks")
     from labs.catalog import with_ledgers
@@ -97,47 +68,26 @@ def _site(args: argparse.Namespace) -> int:
 
     made_of = site.sources()
     site.check_out(args.site)
-    report = {
-        "site": str(args.site),
-        "notebooks": [str(notebook.path) for notebook in made_of.notebooks],
-    }
+    paths = [str(notebook.path) for notebook in made_of.notebooks]
+    report: dict[str, Any] = {"site": str(args.site), "notebooks": paths}
     if args.dry_run:
-        words = (
-            f"would run {len(made_of.notebooks)} notebooks on recorded runs, and write {args.site}"
-        )
-        print(json.dumps(report) if args.json else words)
-        return 0
-    tell = Progress("publish", len(made_of.notebooks) + 1)
-    judged = sorted(
-        map(site.judged, with_ledgers()), key=lambda judgement: judgement.article.number
-    )
-    tell("the claims")
-    sizes = site.write_site(
-        args.site,
-        made_of,
-        judged,
-        jobs=slots.limit(),
-        tell=lambda notebook, _: tell(notebook.path.name),
-    )
-    written = {"files": len(sizes), "bytes": sum(sizes.values())}
-    print(json.dumps({**report, **written}) if args.json else args.site / "index.html")
-    return 0
+        what = f"would run {len(paths)} notebooks on recorded runs, and write {args.site}"
+        return Answer(report, what)
+    judged = sorted(map(site.judged, with_ledgers()), key=lambda each: each.article.number)
+    done = iter(range(1, len(paths) + 1))
 
-
-class Progress:
-    """A line on stderr for each part that is done, on a terminal."""
-
-    def __init__(self, what: str, parts: int) -> None:
-        self._what, self._parts, self._done = what, parts, 0
-
-    def __call__(self, part: str) -> None:
-        self._done += 1
+    def tell(notebook: NotebookFile, _: object) -> None:
         if sys.stderr.isatty():
-            print(f"{self._what}: {self._done}/{self._parts} {part}", file=sys.stderr)
+            print(f"publish: {next(done)}/{len(paths)} {notebook.path.name}", file=sys.stderr)
+
+    sizes = site.write_site(args.site, made_of, judged, jobs=slots.limit(), tell=tell)
+    report |= {"files": len(sizes), "bytes": sum(sizes.values())}
+    return Answer(report, str(args.site / "index.html"))
 
 
-def check_parameters(notebook: NotebookFile, values: Mapping[str, Any]) -> None:
-    """Refuse what the notebook's own check would refuse, before a kernel starts for it.
+def settled(given: Sequence[str], notebook: NotebookFile) -> dict[str, Any]:
+    """The values of --set. What the notebook's own check would refuse is refused here, before a
+    kernel starts for it.
 
     A default that is computed is known only to the notebook; then its check alone checks values.
     """
@@ -145,16 +95,17 @@ def check_parameters(notebook: NotebookFile, values: Mapping[str, Any]) -> None:
     from labs.drive.parameters.declare import declared as parameters_of
     from labs.drive.parameters.declare import unknown
     from labs.drive.parameters.notebook_cell import from_literals
-    from labs.publish.page_parameters import checked_lab, declared
+    from labs.publish.page_parameters import checked_lab, declared, settle
 
+    values = settle(given, notebook)
     lab = checked_lab(notebook)
     if lab is None:
-        return
+        return values
     subject = find(lab)
     allowed = [parameter.notebook_name for parameter in parameters_of(subject.Parameters).values()]
     defaults = declared(notebook)
-    for name in values:
-        if name not in allowed and name not in defaults:
-            raise BadInput(unknown(name, allowed))
+    if wrong := [name for name in values if name not in allowed and name not in defaults]:
+        raise BadInput(unknown(wrong[0], allowed))
     if None not in defaults.values():
         subject.conditions(from_literals(subject.Parameters, {**defaults, **values}))
+    return values

@@ -1,53 +1,47 @@
-"""What `labs run` prints for parameters with several values: one table of all points."""
+"""`labs run` for parameters with several values: all points together."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from labs.cli.run_report import of_one_kernel, plain, repetitions, shown_columns
+from labs.cli.command import Answer
+from labs.cli.run_report import LACKING, describe, describe_points, grid_as_json
 from labs.drive.parameters.axes import Axes
-from labs.drive.parameters.declare import LabParameters, Scalar
-from labs.drive.parameters.declare import plain as spelt
+from labs.drive.parameters.declare import LabParameters
 from labs.errors import LabError, Missing
 from labs.read.display.format import in_runs, terminal_table
 from labs.read.lab import Lab
 from labs.read.unused_parameters import same_run
 
 if TYPE_CHECKING:
-    from labs.launch.wanted import Wanted
     from labs.studies.grid import Grid
 
-NAMED = 3
-"""The maximum number of points that a line names."""
-LACKING = "no results at "
+T = TypeVar("T")
 
 
-def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace, wanted: Wanted) -> int:
+def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> Answer:
+    """Perform the missing runs of all points, or show the points."""
     if args.dry_run:
         outline = preview(lab, p, over)
-        print(json.dumps(outline) if args.json else describe_preview(outline))
-        return 0
+        return Answer(outline, describe_preview(outline))
+    from labs.launch.wanted import Wanted
     from labs.studies.grid import grid_of
 
-    grid = grid_of(p, over, wanted)
-    report = as_json(lab, p, grid)
-    print(json.dumps(report) if args.json else describe(lab, report))
-    raise_worst(grid)
-    return 0
+    grid = grid_of(p, over, Wanted(args.fresh, args.jobs))
+    report = grid_as_json(lab, p, grid)
+    return Answer(report, lambda: describe(lab, report), error=worst(grid))
 
 
-def raise_worst(grid: Grid) -> None:
-    """The errors of the points, if any: a failed run matters more than one that cannot run here."""
-    if grid.errors:
-        worst = next(
-            (error for error in grid.errors if not isinstance(error, Missing)), grid.errors[0]
-        )
-        raise type(worst)("; ".join(map(str, grid.errors)))
+def worst(grid: Grid) -> LabError | None:
+    """The errors of the points as one: a failed run matters more than one that cannot run here."""
+    failed = [error for error in grid.errors if not isinstance(error, Missing)]
+    for error in (*failed, *grid.errors):
+        return type(error)("; ".join(map(str, grid.errors)))
+    return None
 
 
 def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
@@ -60,42 +54,28 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
 
     varied, wanted = varied_points(p, over)
     same = unused_axes(lab, wanted, varied)
-    conditions = [attempted(lab.conditions, parameters) for parameters in wanted]
+    conditions = [attempted(lab.conditions, at) for at in wanted]
     errors = [error for error in conditions if isinstance(error, LabError)]
     if len(errors) == len(wanted):
         raise errors[0]
-    names: dict[tuple[LabParameters, str], str] = {}
-    lacks = {
-        parameters: error
-        for parameters, error in zip(wanted, conditions, strict=True)
-        if isinstance(error, LabError)
-    }
-    runs = {}
-    if p.where.performs:
-        planned = plan_points(lab, wanted)
-        opened = Opened(Path(p.runs))
-        runs = {run.name: opened.complete(run.name) for run in distinct_runs(planned)}
-        for parameters, of_point in zip(wanted, planned, strict=True):
-            if isinstance(of_point, LabError):
-                lacks[parameters] = of_point
-            else:
-                names |= {(parameters, run.condition.name): run.name for run in of_point}
-    points = [
-        {
-            "values": {name: getattr(parameters, name) for name in varied},
-            "lacks": str(lacks[parameters]) if parameters in lacks else None,
-            "conditions": [
-                {
-                    "condition": condition.name,
-                    "link": asked(condition.link),
-                    "run": names.get((parameters, condition.name)),
-                    "unused": same.get(condition.name, []),
-                }
-                for condition in (() if isinstance(of_point, LabError) else of_point)
-            ],
-        }
-        for parameters, of_point in zip(wanted, conditions, strict=True)
-    ]
+    planned = plan_points(lab, wanted) if p.where.performs else [()] * len(wanted)
+    points = []
+    for at, of_point, runs in zip(wanted, conditions, planned, strict=True):
+        lacks = next((str(why) for why in (runs, of_point) if isinstance(why, LabError)), None)
+        names = {run.condition.name: run.name for run in _those(runs)}
+        shown = [
+            {
+                "condition": condition.name,
+                "link": asked(condition.link),
+                "run": names.get(condition.name),
+                "unused": same.get(condition.name, []),
+            }
+            for condition in _those(of_point)
+        ]
+        values = {name: getattr(at, name) for name in varied}
+        points.append({"values": values, "lacks": lacks, "conditions": shown})
+    opened = Opened(Path(p.runs))
+    distinct = distinct_runs(planned)
     return {
         "lab": lab.name,
         "testbed": p.testbed,
@@ -103,9 +83,13 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
         "axes": {name: list(values) for name, values in varied.items()},
         "parameters": dataclasses.asdict(p),
         "points": points,
-        "runs": len(runs),
-        "existing": sum(runs.values()),
+        "runs": len(distinct),
+        "existing": sum(opened.complete(run.name) for run in distinct),
     }
+
+
+def _those(outcome: Sequence[T] | LabError) -> Sequence[T]:
+    return () if isinstance(outcome, LabError) else outcome
 
 
 def describe_preview(outline: Mapping[str, Any]) -> str:
@@ -136,90 +120,6 @@ def describe_preview(outline: Mapping[str, Any]) -> str:
                     if point["lacks"]
                 ],
                 LACKING,
-            ),
-        ]
-    )
-
-
-def describe_points(
-    texts: Sequence[tuple[Mapping[str, Scalar], str]], about: str = ""
-) -> list[str]:
-    """One line per text, with the points to which it applies; each line begins with `about`."""
-    points: dict[str, list[str]] = {}
-    for values, text in texts:
-        words = " ".join(f"{name} {spelt(value)}" for name, value in values.items())
-        points.setdefault(text, []).append(words)
-    return [
-        f"{about}{'; '.join(where[:NAMED])}"
-        f"{f' and {len(where) - NAMED} more points' if len(where) > NAMED else ''}: {text}"
-        for text, where in points.items()
-    ]
-
-
-def as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
-    """The grid and its results as plain data; missing numbers are null.
-
-    `points` has, for each point, what the lab computes from all runs of its study together.
-    """
-    rows = [
-        {str(name): plain(value) for name, value in row.items()}
-        for row in grid.results().to_dict("records")
-    ]
-    readable = [point for point in grid.points if point.lacks is None]
-    links = [run.link.as_json() for point in readable for run in point.study.runs]
-    for row, link in zip(rows, links, strict=True):
-        row["link"] = link
-    points = []
-    for point in readable:
-        summary = of_one_kernel(lab, point.study)
-        summary.pop("results")
-        points.append({"values": dict(point.values), **summary})
-    return {
-        "lab": lab.name,
-        "testbed": p.testbed,
-        "into": p.runs,
-        "axes": {name: list(values) for name, values in grid.over.items()},
-        "results": rows,
-        "repeated": [
-            {**point.values, **condition.as_json()}
-            for point in readable
-            for condition in point.study.repeated
-        ],
-        "runs": len(grid.keys),
-        "points": points,
-        "lacking": [
-            {"values": dict(point.values), "lacks": str(point.lacks)}
-            for point in grid.points
-            if point.lacks
-        ],
-    }
-
-
-def describe(lab: Lab, report: Mapping[str, Any]) -> str:
-    """The results as one table, the varied parameters first, with the origin of the runs below."""
-    rows: list[dict[str, Any]] = report["results"]
-    first = [*report["axes"], "condition"]
-    columns = [*first, *(name for name in shown_columns(lab, rows) if name not in first)]
-    kernels = dict.fromkeys(point["kernel"] for point in report["points"] if point["kernel"])
-    kernel = f", Linux {', '.join(kernels)}" if kernels else ""
-    return "\n".join(
-        [
-            terminal_table(rows, columns),
-            "",
-            f"{len(report['points'])} points, {in_runs(report['runs'])}; "
-            f"testbed {report['testbed']}{kernel}; the runs are in {report['into']}",
-            *(
-                f"{' '.join(str(row[name]) for name in first)}: the link is not as requested: "
-                f"{'; '.join(row['link']['problems'])}"
-                for row in rows
-                if not row["link"]["ok"]
-            ),
-            *repetitions(report["repeated"], tuple(report["axes"])),
-            *describe_points(
-                [(point["values"], text) for point in report["points"] for text in point["remarks"]]
-            ),
-            *describe_points(
-                [(point["values"], point["lacks"]) for point in report["lacking"]], LACKING
             ),
         ]
     )

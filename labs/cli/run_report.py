@@ -1,15 +1,17 @@
-"""What `labs run` prints of a study: its results as plain data, and as a table with remarks."""
+"""What `labs run` prints of a study or a grid: its results as plain data, and as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from labs.drive.parameters.declare import LabParameters
-from labs.read.display.format import terminal_table
+from labs.drive.parameters.declare import LabParameters, Scalar
+from labs.drive.parameters.declare import plain as spelt
+from labs.read.display.format import few, in_runs, terminal_table
 from labs.read.lab import Lab
 
 if TYPE_CHECKING:
+    from labs.studies.grid import Grid
     from labs.studies.study import Study
 
 # Columns that every study adds and that are printed elsewhere, or are meant for programs.
@@ -24,6 +26,9 @@ PIECES = (
     "a sender hands down up to 45 packets in one piece, of which netem drops all or none. Write "
     'Link(..., shaped_at="router"), or --shaped-at router, where packets pass one by one'
 )
+NAMED = 3
+"""The maximum number of points that a line names."""
+LACKING = "no results at "
 REPEATED = ("condition", "figure", "middle", "low", "high", "width_pct", "counted", "disturbed")
 
 
@@ -130,32 +135,96 @@ def repetitions(repeated: Sequence[Mapping[str, Any]], first: Sequence[str] = ()
     ]
 
 
+def grid_as_json(lab: Lab, p: LabParameters, grid: Grid) -> dict[str, Any]:
+    """The grid and its results as plain data; missing numbers are null.
+
+    `points` has, for each point, what the lab computes from all runs of its study together.
+    """
+    rows = [
+        {str(name): plain(value) for name, value in row.items()}
+        for row in grid.results().to_dict("records")
+    ]
+    readable = [point for point in grid.points if point.lacks is None]
+    links = [run.link.as_json() for point in readable for run in point.study.runs]
+    for row, link in zip(rows, links, strict=True):
+        row["link"] = link
+    points = []
+    for point in readable:
+        summary = of_one_kernel(lab, point.study)
+        summary.pop("results")
+        points.append({"values": dict(point.values), **summary})
+    return {
+        "lab": lab.name,
+        "testbed": p.testbed,
+        "into": p.runs,
+        "axes": {name: list(values) for name, values in grid.over.items()},
+        "results": rows,
+        "repeated": [
+            {**point.values, **condition.as_json()}
+            for point in readable
+            for condition in point.study.repeated
+        ],
+        "runs": len(grid.keys),
+        "points": points,
+        "lacking": [
+            {"values": dict(point.values), "lacks": str(point.lacks)}
+            for point in grid.points
+            if point.lacks
+        ],
+    }
+
+
 def describe(lab: Lab, report: Mapping[str, Any]) -> str:
-    """The results as a table, group by group, without hidden columns; below it the origin of the
-    runs, and any problems."""
+    """The results as a table without hidden columns, group by group or, of a grid, with the varied
+    parameters first; below it the origin of the runs, and any problems."""
     rows: list[dict[str, Any]] = report["results"]
+    axes, points = list(report.get("axes", ())), _points(report)
+    first = [*axes, "condition"]
+    shown = shown_columns(lab, rows, {"kernel"} if report.get("other_kernels") else ())
+    kernels = dict.fromkeys(point["kernel"] for _, point in points if point["kernel"])
+    kernel = f", Linux {', '.join(kernels)}" if kernels else ""
+    count = f"{len(points)} points, {in_runs(report['runs'])}; " if axes else ""
+    titles = [] if axes else [lab.title_of(row["group"]) for row in rows]
+    remarks = [(values, text) for values, point in points for text in point["remarks"]]
+    lacking = [(of["values"], of["lacks"]) for of in report["lacking"]] if axes else []
+    return "\n".join(
+        [
+            terminal_table(rows, list(dict.fromkeys([*first, *shown])), titles),
+            "",
+            f"{count}testbed {report['testbed']}{kernel}; the runs are in {report['into']}",
+            *(
+                f"{' '.join(str(row[name]) for name in first)}: the link is not as requested: "
+                f"{'; '.join(row['link']['problems'])}"
+                for row in rows
+                if not row["link"]["ok"]
+            ),
+            *([PIECES] if any(_loses_in_pieces(row["link"]) for row in rows) else []),
+            *repetitions(report["repeated"], axes),
+            *describe_points(remarks),
+            *describe_points(lacking, LACKING),
+        ]
+    )
+
+
+def _points(report: Mapping[str, Any]) -> list[tuple[Mapping[str, Scalar], Mapping[str, Any]]]:
+    """The points of a grid, or the kernels of a study, with their values; one kernel has none."""
+    if "points" in report:
+        return [(point["values"], point) for point in report["points"]]
     others = report["other_kernels"]
-    columns = shown_columns(lab, rows, {"kernel"} if others else set())
-    names = [on_kernel["kernel"] for on_kernel in (report, *others) if on_kernel["kernel"]]
-    kernel = f", Linux {', '.join(names)}" if names else ""
-    lines = [
-        terminal_table(rows, columns, [lab.title_of(row["group"]) for row in rows]),
-        "",
-        f"testbed {report['testbed']}{kernel}; the runs are in {report['into']}",
+    return [({"Linux": of["kernel"]} if others else {}, of) for of in (report, *others)]
+
+
+def describe_points(
+    texts: Sequence[tuple[Mapping[str, Scalar], str]], about: str = ""
+) -> list[str]:
+    """One line per text, with the points to which it applies; each line begins with `about`."""
+    points: dict[str, list[str]] = {}
+    for values, text in texts:
+        words = " ".join(f"{name} {spelt(value)}" for name, value in values.items())
+        points.setdefault(text, []).append(words)
+    return [
+        f"{about}{few(where, NAMED, '; ')}{' points' * (len(where) > NAMED)}: {text}"
+        if any(where)
+        else text
+        for text, where in points.items()
     ]
-    lines += [
-        f"{row['condition']}: the link is not as requested: {'; '.join(row['link']['problems'])}"
-        for row in rows
-        if not row["link"]["ok"]
-    ]
-    if any(_loses_in_pieces(row["link"]) for row in rows):
-        lines.append(PIECES)
-    lines += repetitions(report["repeated"])
-    if not others:
-        return "\n".join([*lines, *report["remarks"]])
-    lines += [
-        remark if remark.startswith("Linux ") else f"Linux {on_kernel['kernel']}: {remark}"
-        for on_kernel in (report, *others)
-        for remark in on_kernel["remarks"]
-    ]
-    return "\n".join(lines)

@@ -12,77 +12,43 @@ are in docs/jupyterhub.md.
 
 from __future__ import annotations
 
-import argparse
-import json
+from argparse import Namespace
 from pathlib import Path
 
+from labs.cli.command import DRY_RUN, Answer, arg
 from labs.errors import BadInput
 
-DEFAULT_FOLDER = Path("student")
+ARGUMENTS = (
+    arg("NOTEBOOK...", "notebooks with solutions", Path),
+    arg("--into DIR", "the folder for the copies", Path, Path("student")),
+    arg("--recorded", "copies that show recorded runs and need no kernel"),
+    arg("--set NAME=VALUE...", "set a parameter in each notebook that has it; may be repeated"),
+    arg("--link RATExDELAY", "set rate (Mbit/s) and delay (ms) of the link: 100x40"),
+    arg("--nbgrader", "write nbgrader source notebooks, with a graded cell per question"),
+    arg("--zip FILE", "also write the copies as a zip file", Path),
+    arg("--force", "replace an existing zip file; edited copies are kept"),
+    DRY_RUN,
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument(
-        "notebooks", nargs="+", type=Path, metavar="NOTEBOOK", help="notebooks with solutions"
-    )
-    parser.add_argument(
-        "--into",
-        type=Path,
-        default=DEFAULT_FOLDER,
-        metavar="DIR",
-        help="the folder for the copies (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--recorded", action="store_true", help="copies that show recorded runs and need no kernel"
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set a parameter in each notebook that has it; may be repeated",
-    )
-    parser.add_argument(
-        "--link", metavar="RATExDELAY", help="set rate (Mbit/s) and delay (ms) of the link: 100x40"
-    )
-    parser.add_argument(
-        "--nbgrader",
-        action="store_true",
-        help="write nbgrader source notebooks, with a graded cell per question",
-    )
-    parser.add_argument(
-        "--zip", type=Path, metavar="FILE", help="also write the copies as a zip file"
-    )
-    parser.add_argument(
-        "--force", action="store_true", help="replace an existing zip file; edited copies are kept"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON list")
-    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
-
-
-def main(args: argparse.Namespace) -> int:
-    """Write the copies and print what happened to each. Raises LabError."""
+def main(args: Namespace) -> Answer:
+    """Write the copies and say what happened to each. Raises LabError."""
     from labs.drive.record.disk import write_whole
     from labs.grading.student_copy import copy_for_students, read_presets, zipped
 
     recorded = ["TESTBED=recorded"] if args.recorded else []
-    presets = read_presets([*recorded, *args.set], args.link, args.notebooks)
+    presets = read_presets([*recorded, *args.set], args.link, args.notebook)
     if args.zip is not None and args.zip.exists() and not args.force:
         raise BadInput(f"{args.zip} exists. Name another file, or replace it with --force")
     done = [
         copy_for_students(
             notebook, args.into, presets, nbgrader=args.nbgrader, dry_run=args.dry_run
         )
-        for notebook in args.notebooks
+        for notebook in args.notebook
     ]
     if args.zip is not None and not args.dry_run:
         write_whole(args.zip, zipped([copied.path for copied in done], args.into))
-    if args.json:
-        print(
-            json.dumps([{"path": str(copied.path), "outcome": copied.outcome} for copied in done])
-        )
-    else:
-        for copied in done:
-            print(copied.words)
-    return 0
+    return Answer(
+        [{"path": str(copied.path), "outcome": copied.outcome} for copied in done],
+        "\n".join(copied.words for copied in done),
+    )

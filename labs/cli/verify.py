@@ -30,78 +30,51 @@ exit codes: 0 identical, covered or intact; 8 one of these in part; 7 moved with
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
+from argparse import Namespace
 from pathlib import Path
 
-from labs.cli import run_flags
+from labs.cli.command import JOBS, Answer, arg
 from labs.errors import Damaged
 
 DAMAGED = "damaged"
+ARGUMENTS = (
+    arg(
+        "[WHAT]",
+        "a bundle, recorded data or runs (default: the recorded runs of the project)",
+        Path,
+    ),
+    arg(
+        "--kernel VERSION",
+        "repeat only runs on this kernel: a series such as 6.1, a version or a digest",
+    ),
+    arg("--sample N", "repeat N runs, drawn at random (default: all)", int, least=1),
+    arg(
+        "--real-time N",
+        "repeat N conditions in real time, five runs each, on their testbed",
+        int,
+        0,
+        least=0,
+    ),
+    arg("--seed S", "seed of the draws", int, 1),
+    arg("--execute", "execute the notebooks of the bundle; their code runs with your permissions"),
+    arg("--lab FILE...", "also verify the runs of this lab of your own; its code is executed"),
+    JOBS,
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
-    parser.add_argument(
-        "what",
-        type=Path,
-        nargs="?",
-        metavar="WHAT",
-        help="a bundle, recorded data or runs (default: the recorded runs of the project)",
-    )
-    parser.add_argument(
-        "--kernel",
-        metavar="VERSION",
-        help="repeat only runs on this kernel: a series such as 6.1, a version or a digest",
-    )
-    parser.add_argument(
-        "--sample", type=int, metavar="N", help="repeat N runs, drawn at random (default: all)"
-    )
-    parser.add_argument(
-        "--real-time",
-        type=int,
-        default=0,
-        metavar="N",
-        help="repeat N conditions in real time, five runs each, on their testbed (default: none)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="S", help="seed of the draws (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--execute",
-        action="store_true",
-        help="execute the notebooks of the bundle; their code runs with your permissions",
-    )
-    parser.add_argument(
-        "--lab",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also verify the runs of this lab of your own; its code is executed",
-    )
-    run_flags.add(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def main(args: argparse.Namespace) -> int:
-    """Verify, print what was found, and return the exit code of the grade. Raises LabError."""
+def main(args: Namespace) -> Answer:
+    """Verify; the exit code is that of the grade. Raises LabError."""
     from labs.catalog import LABS, find
     from labs.drive.kernel.versions import read_kernel_spec
     from labs.drive.testbeds import VIRTUAL
-    from labs.errors import BadInput
     from labs.launch.launch import check_platform
+    from labs.launch.wanted import Wanted
     from labs.read.answers import computed
     from labs.read.runs import recorded
     from labs.verify.verify import Draw, verify
 
     check_platform(VIRTUAL)
-    wanted = run_flags.wanted(args)
-    for name in ("sample", "real_time"):
-        value = getattr(args, name)
-        if value is not None and value < (least := int(name != "real_time")):
-            flag = name.replace("_", "-")
-            raise BadInput(f"--{flag} {value} is invalid. Allowed: {least} or more")
     spec = None if args.kernel is None else read_kernel_spec(args.kernel)
     user_labs = [find(path).name for path in args.lab]
     what = recorded.folder() if args.what is None else args.what
@@ -110,14 +83,12 @@ def main(args: argparse.Namespace) -> int:
             verified = verify(
                 what,
                 Draw(spec, args.sample, args.real_time, args.seed),
-                wanted,
+                Wanted(jobs=args.jobs),
                 notebooks=args.execute,
                 labs=(*LABS, *user_labs),
                 progress=sys.stderr.isatty(),
             )
     except Damaged as error:
-        if args.json:
-            print(json.dumps({"grade": DAMAGED, "what": str(what), "message": str(error)}))
-        raise
-    print(json.dumps(verified.as_json()) if args.json else "\n".join(verified.lines()))
-    return verified.exit_code
+        report = {"grade": DAMAGED, "what": str(what), "message": str(error)}
+        return Answer(report, error=error)
+    return Answer(verified.as_json(), "\n".join(verified.lines()), exit_code=verified.exit_code)

@@ -56,7 +56,7 @@ def page(items: Sequence[Item]) -> str:
         "Audit",
         f"{head}\n{_counts(items)}\n{body}",
         style=style_of("report/style.css", "audit.css"),
-        generator="labs audit",
+        generator="labs doctor audit",
     )
 
 

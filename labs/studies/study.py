@@ -190,7 +190,7 @@ class Study(Summary):
         if lost := [pattern for pattern in conditions if not _matching(names, (pattern,))]:
             raise BadInput(
                 f"no condition of {self.lab.name} matches {lost[0]}"
-                f"{did_you_mean(lost[0], names)}. See labs parameters {self.lab.name}"
+                f"{did_you_mean(lost[0], names)}. See labs run {self.lab.name} --help"
             )
         return self._compared_with(replace(every, only=",".join(_matching(names, conditions))))
 

@@ -1,4 +1,4 @@
-"""Audits inside virtual kernels: they have the defaults that `labs audit` compares with."""
+"""Audits inside virtual kernels: they have the defaults that `labs doctor audit` compares with."""
 
 from __future__ import annotations
 

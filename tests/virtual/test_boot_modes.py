@@ -101,7 +101,9 @@ def test_a_lab_of_a_file_is_booted_with_ptrace_unless_told_otherwise(
     assert mode("asked") == SECCOMP
 
 
-def under_the_profile(deny: str, into: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def under_the_profile(
+    deny: str, into: Path, *words: str, boot: str = "auto"
+) -> subprocess.CompletedProcess[str]:
     """Run `labs` under Docker's default profile, which also denies these calls."""
     labs = (sys.executable, "-m", "labs.cli", "run", "nagle", "--only", "off", *FEW)
     return subprocess.run(
@@ -109,7 +111,7 @@ def under_the_profile(deny: str, into: Path, *words: str) -> subprocess.Complete
         capture_output=True,
         text=True,
         timeout=120,
-        env={name: value for name, value in os.environ.items() if name != "LABS_BOOT"},
+        env={**os.environ, "LABS_BOOT": boot},
     )
 
 
@@ -137,13 +139,13 @@ def test_a_sandbox_that_denies_both_is_told_in_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "advice"), [(SECCOMP, "Use --boot ptrace"), (PTRACE, "use --boot seccomp")]
+    ("mode", "advice"), [(SECCOMP, "Set LABS_BOOT=ptrace"), (PTRACE, "set LABS_BOOT=seccomp")]
 )
 def test_a_forced_mode_that_is_denied_is_told_in_a_line(
     mode: str, advice: str, tmp_path: Path
 ) -> None:
     denied = {SECCOMP: "seccomp,prctl", PTRACE: "ptrace"}[mode]
-    done = under_the_profile(denied, tmp_path, "--boot", mode)
+    done = under_the_profile(denied, tmp_path, boot=mode)
     assert done.returncode == 3
     assert advice in done.stderr.strip().splitlines()[-1]
 

@@ -12,8 +12,7 @@ import pytest
 
 from docs.recipe_tables import PAGE, PROGRAMS, ROOT, Recipe, programs, recipes
 from labs import catalog
-from labs.cli import run
-from labs.cli.__main__ import Arguments
+from labs.cli.command import prepare
 from labs.drive.parameters.declare import LabParameters
 from labs.drive.parameters.flags import from_flags
 from labs.read.lab import Lab
@@ -48,10 +47,7 @@ def test_page_shows_what_a_recipe_prints(
 def of_the_command(words: tuple[str, ...]) -> tuple[Lab, Sequence[LabParameters]]:
     """The lab of `labs run LAB [...]`, and the parameters of its points."""
     given = [str(ROOT / words[2]) if "/" in words[2] else words[2], *words[3:]]
-    parser = Arguments(prog="labs run")
-    run.configure(parser)
-    run.extend(parser, given)
-    args = parser.read(given)
+    args = prepare("run", given).parser.read(given)
     lab = catalog.find(args.lab)
     parameters, over = from_flags(lab.Parameters, args)
     return lab, varied_points(parameters, over)[1] if over else [parameters]

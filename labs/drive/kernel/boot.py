@@ -189,14 +189,14 @@ def _no_mode(denied: dict[str, str], able: bool) -> str:
     """Why the modes that were asked for cannot be used, and what to do; one that was not asked for
     may work. `able` says whether the kernel has seccomp."""
     if SECCOMP in denied:
-        return f"{denied[SECCOMP]}. Use --boot ptrace"
+        return f"{denied[SECCOMP]}. Set LABS_BOOT=ptrace"
     if not able:
         why = f"{denied[PTRACE]}, and the" if denied else "the"
         return f"{why} kernel was built without seccomp mode. Build it again: labs kernel build"
     return (
         f"{denied[PTRACE]}. A lab of your own file is booted with ptrace unless told otherwise, "
-        "because in seccomp mode it could act as you on this machine. If you trust it, use --boot "
-        "seccomp"
+        "because in seccomp mode it could act as you on this machine. If you trust it, set "
+        "LABS_BOOT=seccomp"
     )
 
 

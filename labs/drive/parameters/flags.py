@@ -1,4 +1,4 @@
-"""A parameter class on the command line: flags, help table, JSON Schema."""
+"""A parameter class on the command line: its flags, with their help."""
 
 from __future__ import annotations
 
@@ -23,11 +23,8 @@ P = TypeVar("P", bound=LabParameters)
 METAVARS = {str: "TEXT", int: "N", float: "NUMBER"}
 SEVERAL = (
     "Several values of a number, a choice or a text, separated by commas, are a grid: the runs of "
-    "every combination, in one table."
+    "every combination, in one table. In a notebook, --rate-mbit is RATE_MBIT."
 )
-HEADS = ("flag", "in a notebook", "default", "allowed", "meaning")
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def add_flags(parser: argparse.ArgumentParser, cls: type[Any]) -> None:
@@ -95,72 +92,3 @@ def _help(parameter: Parameter) -> str:
     allowed = "" if parameter.choices is not None else f"; {parameter.allowed}"
     default = f" (default: {plain(parameter.default)})" if parameter.default != "" else ""
     return f"{parameter.help}{allowed}{default}"
-
-
-def rows(cls: type[Any]) -> list[tuple[str, str, str, str, str]]:
-    """One row per parameter: flag, notebook name, default, allowed values, help."""
-    return [
-        (
-            parameter.flag,
-            parameter.notebook_name,
-            plain(parameter.default),
-            parameter.allowed,
-            parameter.help,
-        )
-        for parameter in declared(cls).values()
-    ]
-
-
-def describe(cls: type[Any]) -> str:
-    """The help table for a terminal: names and default in columns, below them the meaning."""
-    table = [HEADS[:3], *(row[:3] for row in rows(cls))]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    named = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
-    meanings = ["", *(f"\n    {help}; {allowed}" for *_, allowed, help in rows(cls))]
-    return "\n".join(map("".join, zip(named, meanings, strict=True)))
-
-
-def as_markdown(cls: type[Any]) -> str:
-    """The help table in Markdown."""
-    lines = ["| " + " | ".join(HEADS) + " |", "|" + " --- |" * len(HEADS)]
-    for flag, name, default, allowed, help in rows(cls):
-        cells = (f"`{flag}`", f"`{name}`", f"`{default}`" if default else "", allowed, help)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
-
-
-def schema(cls: type[Any]) -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of an object of parameters by field name."""
-    doc = (cls.__doc__ or "").strip().splitlines()
-    return {
-        "$schema": DIALECT,
-        "title": cls.__name__,
-        "description": doc[0] if doc else "",
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {
-            parameter.name: _property(parameter) for parameter in declared(cls).values()
-        },
-    }
-
-
-def _property(parameter: Parameter) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "type": JSON_TYPES[parameter.kind],
-        "description": parameter.help,
-        "default": parameter.default,
-    }
-    if parameter.unit:
-        described["unit"] = parameter.unit
-    if parameter.low is not None:
-        described["minimum"] = parameter.low
-    if parameter.high is not None:
-        described["maximum"] = parameter.high
-    if parameter.choices is not None:
-        described["enum"] = list(parameter.choices)
-    if parameter.pattern is not None:
-        described["pattern"] = f"^(?:{parameter.pattern})$"
-    return described

@@ -20,14 +20,11 @@ from typing import Any, TypeVar
 
 from labs.drive.parameters.axes import Axes, axes, is_list
 from labs.drive.parameters.declare import (
-    Parameter,
-    Scalar,
     check,
     declared,
     describe_value,
     nearest,
     notebook_name,
-    plain,
     shown,
     unknown,
 )
@@ -235,36 +232,3 @@ def _read(source: str) -> Cell:
         return Cell((), source.startswith(INJECTED))
     names = (symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned())
     return Cell(tuple(names), source.startswith(INJECTED))
-
-
-def literals(cls: type[Any], names: Iterable[str] | None = None) -> str:
-    """The text of a notebook's parameters cell, one line per parameter: NAME = literal  # comment.
-
-    `names` (field names) omits the other parameters, which have their defaults. papermill shows the
-    comment as the parameter's help.
-    """
-    parameters = declared(cls)
-    wanted = list(parameters) if names is None else list(names)
-    for name in wanted:
-        if name not in parameters:
-            raise BadInput(unknown(name, parameters))
-    lines = [
-        (
-            f"{parameters[name].notebook_name} = {_literal(parameters[name].default)}",
-            parameters[name],
-        )
-        for name in wanted
-    ]
-    width = max((len(line) for line, _ in lines), default=0)
-    return "\n".join(f"{line.ljust(width)}  # {_comment(parameter)}" for line, parameter in lines)
-
-
-def _comment(parameter: Parameter) -> str:
-    limits = ", ".join(parameter.choices) if parameter.choices is not None else parameter.span
-    return f"{parameter.help} ({limits})" if limits else parameter.help
-
-
-def _literal(value: Scalar) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return plain(value)

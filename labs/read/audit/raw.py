@@ -147,15 +147,15 @@ def open_raw(collected: object, what: str) -> Raw:
     """Check the object that the collecting program printed. Damaged for anything else; `what` is
     named in the error."""
     if not isinstance(collected, dict):
-        raise Damaged(f"{what} is not an object. Collect it again with labs audit")
+        raise Damaged(f"{what} is not an object. Collect it again with labs doctor audit")
     if collected.get("schema") != SCHEMA:
         raise BadInput(f"{what} has schema {collected.get('schema')!r}. Allowed: {SCHEMA}")
     try:
         return _opened(collected)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Damaged(
-            f"{what} is not what labs audit collects ({type(error).__name__}: {error}). "
-            "Collect it again with labs audit"
+            f"{what} is not what labs doctor audit collects ({type(error).__name__}: {error}). "
+            "Collect it again with labs doctor audit"
         ) from error
 
 

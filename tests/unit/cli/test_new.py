@@ -31,8 +31,6 @@ def test_new_writes_a_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["new", "mylab"]) == 0
     assert capsys.readouterr().out == "wrote ./mylab.py. To run it: labs run ./mylab.py\n"
     assert (tmp_path / "mylab.py").read_text() == source("mylab")
-    assert main(["parameters", "./mylab.py"]) == 0
-    assert "--file-kib" in capsys.readouterr().out
     assert main(["run", "./mylab.py", "--file-kib", "7", "--dry-run", "--json"]) == 0
     steps = json.loads(capsys.readouterr().out)
     assert steps["lab"] == "mylab" and steps["parameters"]["file_kib"] == 7

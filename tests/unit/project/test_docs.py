@@ -8,14 +8,15 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 import yaml
 
 from labs import catalog
-from labs.cli.__main__ import COMMANDS, Arguments, main
+from labs.cli.__main__ import COMMANDS, main
+from labs.cli.command import Arguments, prepare
 from labs.cli.new import source
 from labs.read.claims import ledger
 
@@ -65,19 +66,17 @@ def spans(page: Path) -> list[str]:
     return [" ".join(span.split()) for span in SPAN.findall(prose)]
 
 
-def parser_of(words: list[str]) -> Arguments:
-    """The parser of a command, with the flags of the lab that the words name."""
-    command = importlib.import_module(f"labs.cli.{words[0]}")
-    parser = Arguments(prog=f"labs {words[0]}")
-    command.configure(parser)
-    if hasattr(command, "extend") and len(words) > 1:
-        command.extend(parser, words[1:])
-    return parser
+def parsers(name: str, *words: str) -> dict[str, Arguments]:
+    """The parser of a command, with its first words, by "", and those of its verbs."""
+    module = importlib.import_module(f"labs.cli.{name}")
+    parser = prepare(name, words).parser
+    choices = next((of.choices for of in parser._actions if isinstance(of.choices, dict)), {})
+    verbs = {verb: prepare(name, [verb]).parser for verb in getattr(module, "VERBS", ())}
+    return {"": parser, **choices, **verbs}
 
 
-def flags(parser: Arguments) -> set[str]:
-    """The flags of a command and of its verbs."""
-    return {*parser._flags(), *(flag for verb in parser._verbs().values() for flag in flags(verb))}
+def flags(parsers: Mapping[str, Arguments]) -> set[str]:
+    return {flag for parser in parsers.values() for flag in parser.flags}
 
 
 @pytest.fixture
@@ -115,7 +114,8 @@ def test_labs_commands_parse(page: Path, here: Path) -> None:
     for words in command_lines(page):
         if words[0] == "labs":
             assert words[1] in COMMANDS, words
-            parser_of(words[1:]).read(words[2:])
+            prepared = prepare(words[1], words[2:])
+            prepared.parser.read([word for word in prepared.words if word != "--help"])
 
 
 @each_guide
@@ -125,20 +125,19 @@ def test_labs_commands_in_prose_exist(page: Path, here: Path) -> None:
         if words[0] != "labs" or len(words) == 1 or words[1].startswith("-"):
             continue
         assert words[1] in COMMANDS, span
-        parser = parser_of(words[1:2])
-        verbs = parser._verbs()
-        assert not verbs or len(words) == 2 or words[2] in verbs, span
-        lab = parser_of(["run", "buffers"]) if words[1] == "run" else parser
-        assert {word for word in words if word.startswith("--")} - {"--help"} <= flags(lab), span
+        of_command = parsers(*(["run", "buffers"] if words[1] == "run" else words[1:2]))
+        others = [word for word in words[2:3] if not word.startswith("-") and words[1] != "doctor"]
+        assert len(of_command) == 1 or set(others) <= set(of_command), span
+        assert {word for word in words if word.startswith("--")} <= flags(of_command), span
 
 
 @each_guide
 def test_flags_in_prose_exist(page: Path, here: Path) -> None:
     every = {"--help"}
     for name in COMMANDS:
-        every |= flags(parser_of([name]))
+        every |= flags(parsers(name))
     for lab in catalog.LABS:
-        every |= flags(parser_of(["run", lab]))
+        every |= flags(parsers("run", lab))
     assert {span.split()[0] for span in spans(page) if span.startswith("--")} <= every
 
 

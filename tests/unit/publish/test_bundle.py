@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
@@ -20,7 +19,7 @@ from rocrate.rocrate import ROCrate
 from rocrate_validator import services
 from rocrate_validator.models import Severity, ValidationSettings
 
-from labs.cli import bundle as command
+from labs.cli.command import prepare
 from labs.drive.record.seal import digest
 from labs.errors import BadInput
 from labs.publish.bundle import day, will_execute
@@ -70,9 +69,7 @@ def problems(packed: Path, cache: Path) -> list[tuple[str, str]]:
 
 
 def run(*words: object) -> int:
-    parser = argparse.ArgumentParser()
-    command.configure(parser)
-    return command.main(parser.parse_args(list(map(str, words))))
+    return prepare("bundle", list(map(str, words))).run()
 
 
 def test_metadata_pass_the_validator_of_the_field(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -15,7 +14,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from labs.cli import publish
+from labs.cli.command import prepare
 from labs.errors import BadInput, Damaged, LabError, ResultsDiffer, RunFailed
 from labs.publish.execute import execute, open_notebook
 from labs.publish.html import embed_charts, page
@@ -42,9 +41,7 @@ def as_file(book: Any) -> NotebookFile:
 def run(folder: Path, book: Any, *words: str) -> int:
     path = folder / "book.ipynb"
     nbformat.write(book, path)
-    parser = argparse.ArgumentParser()
-    publish.configure(parser)
-    return publish.main(parser.parse_args([str(path), "--out", str(folder / "book.html"), *words]))
+    return prepare("publish", [str(path), "--out", str(folder / "book.html"), *words]).run()
 
 
 class Loads(HTMLParser):

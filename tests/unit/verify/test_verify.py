@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -16,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from labs.catalog import find
-from labs.cli import verify as command
+from labs.cli.command import prepare
 from labs.errors import BadInput, Damaged
 from labs.publish import bundle
 from labs.publish.crate import VERDICTS
@@ -35,9 +34,7 @@ RECORDED = Path(__file__).parents[3] / "data"
 
 
 def run(*words: object) -> int:
-    parser = argparse.ArgumentParser()
-    command.configure(parser)
-    return command.main(parser.parse_args(list(map(str, words))))
+    return prepare("verify", list(map(str, words))).run()
 
 
 def in_real_time(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from labs.catalog import LABS, find
-from labs.cli.__main__ import Arguments
+from labs.cli.command import Arguments
 from labs.drive.kernel.versions import read_kernel_spec
 from labs.drive.parameters import LabParameters, check, parameter
 from labs.drive.parameters.declare import declared, notebook_name

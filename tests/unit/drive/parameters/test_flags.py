@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import jsonschema
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from labs.catalog import LABS, find
-from labs.cli.__main__ import Arguments
-from labs.drive.parameters import check, parameter
+from labs.cli.command import Arguments
+from labs.drive.parameters import parameter
 from labs.drive.parameters.axes import MOST_POINTS, Axes
-from labs.drive.parameters.declare import LabParameters, declared
-from labs.drive.parameters.flags import add_flags, as_markdown, describe, from_flags, rows, schema
+from labs.drive.parameters.declare import LabParameters
+from labs.drive.parameters.flags import add_flags, from_flags
 from labs.errors import BadInput
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.conditions import conditions
@@ -161,61 +158,6 @@ def test_add_flags_refuses_a_flag_of_the_command() -> None:
     parser.add_argument("--seed")
     with pytest.raises(BadInput, match=r"^the parameter seed cannot have the flag --seed"):
         add_flags(parser, Buffers)
-
-
-@pytest.mark.parametrize("cls", CLASSES)
-def test_schema_is_valid_and_accepts_the_defaults(cls: type[Any]) -> None:
-    made = schema(cls)
-    jsonschema.Draft202012Validator.check_schema(made)
-    jsonschema.validate(dataclasses.asdict(cls()), made)
-    assert made["additionalProperties"] is False
-    assert set(made["properties"]) == set(declared(cls))
-    for name, field in declared(cls).items():
-        assert made["properties"][name]["default"] == field.default
-        assert made["properties"][name]["description"]
-
-
-@settings(max_examples=300)
-@given(
-    name=st.sampled_from(sorted(declared(Buffers))),
-    value=st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(-10, 10),
-        st.integers(),
-        st.floats(-10, 10),
-        st.floats(allow_nan=False, allow_infinity=False),
-        st.sampled_from(["small", "server", "wget", "6.1", "12345678", "virtual", " "]),
-        st.text(st.characters(exclude_characters="\n\r"), max_size=12),
-    ),
-)
-def test_schema_and_check_accept_the_same(name: str, value: Any) -> None:
-    whole = isinstance(value, float) and value.is_integer()
-    if whole and declared(Buffers)[name].kind is int:
-        return  # JSON Schema cannot tell 1.0 from 1
-    try:
-        check(Buffers, {name: value})
-        accepted = True
-    except BadInput as error:
-        accepted = False
-        assert "\n" not in str(error)
-    is_valid = jsonschema.Draft202012Validator(schema(Buffers)).is_valid({name: value})
-    assert is_valid == accepted
-
-
-def test_schema_refuses_undeclared_names() -> None:
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"rate_mbti": 10}, schema(Buffers))
-
-
-@pytest.mark.parametrize("cls", CLASSES)
-def test_describe_and_as_markdown_name_every_parameter(cls: type[Any]) -> None:
-    text, page = describe(cls), as_markdown(cls)
-    assert len(text.splitlines()) == 2 * len(rows(cls)) + 1
-    assert len(page.splitlines()) == len(rows(cls)) + 2
-    for field in declared(cls).values():
-        assert field.help and field.flag in text and field.notebook_name in page
-        assert field.allowed in text
 
 
 def test_add_flags_help_may_contain_percent_signs() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +16,7 @@ from click.testing import CliRunner, Result
 
 import labs
 from labs.catalog import LABS, find
-from labs.drive.parameters.notebook_cell import from_globals, literals
+from labs.drive.parameters.declare import declared
 from labs.errors import BadInput
 from labs.experiments.buffers.conditions import Parameters as Buffers
 
@@ -247,31 +246,12 @@ def test_check_gives_a_deleted_parameter_its_default() -> None:
     assert (found.delay_ms, found.rate_mbit) == (Buffers().delay_ms, 100)
 
 
-@pytest.mark.parametrize("cls", CLASSES)
-def test_literals_give_the_defaults(cls: type[Any]) -> None:
-    names: dict[str, Any] = {}
-    for line in literals(cls).splitlines():
-        code, _, comment = line.partition("  # ")
-        assert comment
-        name, _, literal = code.partition(" = ")
-        names[name] = ast.literal_eval(literal.strip())
-    assert from_globals(cls, names) == cls()
-
-
-def test_literals_of_some_names() -> None:
-    text = literals(Buffers, ["size", "rate_mbit"])
-    assert text.splitlines() == [
-        'SIZE = "small"    # number of conditions: a few, or all of them (small, full)',
-        "RATE_MBIT = 1000  # rate of the link (0.1 to 100000 Mbit/s)",
-    ]
-    with pytest.raises(BadInput, match=r"rate_mbti is not a parameter; did you mean rate_mbit\?"):
-        literals(Buffers, ["rate_mbti"])
-
-
 def notebook(path: Path) -> Path:
     """A notebook that checks its parameters and then writes a file `started`."""
+    declarations = declared(Buffers).values()
+    defaults = "\n".join(f"{of.notebook_name} = {of.default!r}" for of in declarations)
     cells = [
-        nbformat.v4.new_code_cell(literals(Buffers), metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(defaults, metadata={"tags": ["parameters"]}),
         nbformat.v4.new_code_cell(
             'import labs\np = labs.check("buffers", globals())', metadata={"tags": ["check"]}
         ),

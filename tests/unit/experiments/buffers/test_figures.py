@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy
 import pandas
-import pytest
 from plotly.graph_objects import Figure
 
 import labs
 from labs.experiments.buffers import figures as buffers
-from labs.experiments.buffers.figures import promised, timeline
+from labs.experiments.buffers.figures import timeline
 from labs.read.figures.axes import powers_of_two
 from tests.real_runs import real, real_study, with_file
 
@@ -28,77 +27,6 @@ def results_on(*kernels: str) -> pandas.DataFrame:
 
 def named(figure: Figure) -> dict[str, Any]:
     return {trace.name: trace for trace in figure.data}
-
-
-def texts(figure: Figure) -> str:
-    return " | ".join(str(one.text) for one in figure.layout.annotations)
-
-
-def caption(figure: Figure) -> str:
-    return next(str(one.text) for one in figure.layout.annotations if one.name == "caption")
-
-
-FIGURES = {
-    "conditions": lambda: buffers.by_condition(results_on("6.1")),
-    "sweep": lambda: buffers.against_buffer_size(results_on("6.1")),
-    "shares": lambda: buffers.adv_win_scale(results_on("6.1", "6.12")),
-    "loss": lambda: buffers.loss(results_on("6.1")),
-    "kernels": lambda: buffers.kernels(results_on("6.1"), results_on("6.12")),
-    "timeline": lambda: timeline(real_study("6.1").run("default")),
-}
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_charts_say_what_they_show_and_where_it_is_from(name: str) -> None:
-    figure = FIGURES[name]()
-    figure.to_json()
-    assert len(figure.layout.meta["tell"]) > 60 and "<" not in figure.layout.meta["tell"]
-    assert all(
-        len(row) == len(figure.layout.meta["table"]["heads"])
-        for row in figure.layout.meta["table"]["rows"]
-    )
-    assert figure.layout.title.text
-    said = caption(figure).split("<br>")[0]
-    assert said.startswith("virtual · Linux 6.1.192") and said.endswith("· live")
-    assert ("6.12.117" in said) == (name in ("shares", "kernels"))
-    axes = [*figure.select_xaxes(), *figure.select_yaxes()]
-    titles = [axis.title.text or "" for axis in axes]
-    assert any("MiB/s" in title for title in titles)
-    assert all(
-        "(logarithmic)" in (one.title.text or "(logarithmic)") for one in axes if one.type == "log"
-    )
-
-
-def test_by_condition_leaves_out_groups_with_a_chart_of_their_own() -> None:
-    figure = buffers.by_condition(results_on("6.1"))
-    assert figure.layout.yaxis.ticktext == ("shaped", "default", "wmem", "both", "rmem100")
-    alone = buffers.by_condition(
-        results_on("6.1")[results_on("6.1")["condition"].str.startswith("sweep-set")]
-    )
-    assert len(alone.layout.yaxis.ticktext) == 3
-
-
-def test_against_buffer_size_has_both_series_the_theory_and_its_marks() -> None:
-    figure = buffers.against_buffer_size(results_on("6.1"))
-    traces = named(figure)
-    assert {"predicted", "set by sysctl, automatic sizing off", "set by setsockopt"} <= set(traces)
-    rows = (
-        results_on("6.1")
-        .query("group == 'sweep' and series == 'sysctl'")
-        .sort_values("buffer_bytes")
-    )
-    (top,) = [
-        one
-        for one in figure.data
-        if one.name.startswith("set by sysctl") and one.showlegend is not False
-    ]
-    assert top.x == tuple(rows["buffer_bytes"]) and top.y == tuple(rows["steady_mib_s"])
-    assert figure.layout.xaxis.type == "log"
-    assert "BDP 48.8 KiB" in texts(figure)
-    assert "fills the line<br>from 98 KiB<br>(2.01 BDP)" in texts(figure)
-    below = [one for one in figure.data if one.yaxis == "y2"]
-    apart = [value for one in below for value in one.y]
-    assert len(apart) == 7 and sum(abs(value) > 5 for value in apart) == 0
 
 
 def test_against_buffer_size_draws_a_prediction_that_is_far_off() -> None:
@@ -155,89 +83,6 @@ def test_against_buffer_size_fades_points_without_a_steady_state() -> None:
     assert sorted(top.marker.opacity) == [0.3, 1, 1, 1]
 
 
-def test_adv_win_scale_has_a_plot_for_each_value() -> None:
-    figure = buffers.adv_win_scale(results_on("6.1", "6.12"))
-    bars = [one for one in figure.data if one.type == "bar"]
-    assert [one.name for one in bars] == ["Linux 6.1.192", "Linux 6.12.117 (ignores it)"]
-    assert [len(one.x) for one in bars] == [2, 2]
-    assert "<b>-2: 1/4 of it</b>" in texts(figure) and "<b>2: 3/4 of it</b>" in texts(figure)
-    assert [promised(scale) for scale in (-2, -1, 0, 1, 2, 3)] == [
-        "-2: 1/4 of it",
-        "-1: 1/2 of it",
-        "0: all of the buffer",
-        "1: 1/2 of it",
-        "2: 3/4 of it",
-        "3: 7/8 of it",
-    ]
-
-
-def test_loss_has_the_median_and_the_range_of_the_draws() -> None:
-    figure = buffers.loss(results_on("6.1"))
-    cubic = named(figure)["cubic"]
-    drawn = results_on("6.1")[results_on("6.1")["condition"].str.startswith("loss-1-cubic")][
-        "goodput_mib_s"
-    ]
-    assert cubic.x[1] == pytest.approx(drawn.median())
-    assert cubic.x[1] + cubic.error_x.array[1] == pytest.approx(drawn.max())
-    assert cubic.x[1] - cubic.error_x.arrayminus[1] == pytest.approx(drawn.min())
-    assert "median and range of 2 draws" in figure.layout.title.text
-    assert "<b>no loss</b>" in texts(figure)
-    assert "<b>1 % loss</b> (dropped: 0.96 to 1.6 %)" in texts(figure)
-    assert named(figure)["bbr"].x[0] > 2 * cubic.x[1]
-
-
-def test_kernels_side_by_side() -> None:
-    figure = buffers.kernels(results_on("6.1"), results_on("6.12"))
-    bars = {one.name: one for one in figure.data if one.type == "bar"}
-    assert set(bars) == {"Linux 6.1.192", "Linux 6.12.117"}
-    assert len(bars["Linux 6.1.192"].y) == 3
-    swept = {
-        trace.name: trace
-        for trace in figure.data
-        if trace.type == "scatter" and trace.mode == "markers"
-    }
-    assert len(swept["Linux 6.1.192"].x) == len(swept["Linux 6.12.117"].x) == 4
-    assert {trace.marker.color for trace in figure.data if trace.name == "Linux 6.12.117"} == {
-        swept["Linux 6.12.117"].marker.color
-    }
-    assert "6.12: 98 KiB" in texts(figure)
-
-
-def test_kernels_of_one_kernel_alone() -> None:
-    figure = buffers.kernels(results_on("6.1"), pandas.DataFrame())
-    assert [one.name for one in figure.data if one.type == "bar"] == ["Linux 6.1.192"]
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda rows: buffers.against_buffer_size(rows),
-        lambda rows: buffers.adv_win_scale(rows),
-        lambda rows: buffers.loss(rows),
-        lambda rows: buffers.kernels(rows, rows),
-    ],
-)
-def test_charts_of_a_table_without_such_runs_say_so(draw: Any) -> None:
-    figure = draw(results_on("6.1")[results_on("6.1")["condition"] == "httping"])
-    assert not figure.data
-    assert len(texts(figure)) > 20
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        buffers.by_condition,
-        buffers.against_buffer_size,
-        buffers.adv_win_scale,
-        buffers.loss,
-        lambda rows: buffers.kernels(rows, rows),
-    ],
-)
-def test_charts_of_a_study_without_runs_say_so(draw: Any) -> None:
-    """Such as one on a kernel that is not built here."""
-    assert "no runs" in texts(draw(pandas.DataFrame()))
-
-
 def test_timeline_marks_where_ss_agrees(tmp_path: Path) -> None:
     traces = named(timeline(real("captured")))
     (rings,) = [
@@ -256,19 +101,6 @@ def test_timeline_marks_where_ss_agrees(tmp_path: Path) -> None:
     ]
     assert len(crossed) == 1 and "rcv_ssthresh_bytes" in crossed[0].text[0]
     assert any(" of " in str(trace.name) for trace in other.data)
-
-
-def test_timeline_of_a_run_without_download_says_so() -> None:
-    figure = timeline(real_study("6.1").run("setsockopt"))
-    assert not figure.data and "no download" in texts(figure)
-
-
-def test_buffers_table_has_one_unit_per_column() -> None:
-    rows = buffers.buffers_table(real_study("6.1"))
-    html = rows[rows["condition"] == "both"][["condition", "requested", "used"]]._repr_html_()
-    assert "Requested (KiB)</th>" in html and ">51,200</td>" in html
-    assert "80 more of 80" not in rows._repr_html_() and "60 more of 80 rows" in rows._repr_html_()
-    assert len(rows) == 2 * 20 + 20 * 2
 
 
 def test_ticks_are_powers_of_two_and_not_too_many() -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from labs.experiments.buffers.figures import describe_run
-from labs.experiments.buffers.results import NO_RATE, Results
-from labs.read.readings.bulk_transfer import RECEIVER, bdp_bytes, window
+from labs.experiments.buffers.results import Results
 from labs.read.readings.goodput import Download, download, received_bytes
-from labs.read.readings.instruments import capture_losses, carried, goodputs, shaper_drops
+from labs.read.readings.instruments import capture_losses, carried, shaper_drops
 from labs.read.theory.bulk import LINK
 from tests.real_runs import FOLDER, codes, known, plain, real, with_condition, with_file, with_link
 
@@ -47,19 +46,6 @@ def test_results_of_a_slow_link_are_its_payload_rate() -> None:
     assert codes(result) == []
 
 
-def test_results_of_the_article_s_run() -> None:
-    """A1.8; the line rate of 1000 Mbit/s, and the mean with slow start in it."""
-    result = Results(real("both-1gib"))
-    assert result.steady_mib_s == pytest.approx(114.0, rel=LINE_TOLERANCE)
-    assert result.goodput_mib_s == pytest.approx(result.predicted_mean_mib_s, rel=0.005)
-    assert (result.article_mib_s, result.article_steady_mib_s, result.article_claim) == (
-        77.8,
-        92.7,
-        "A1.8",
-    )
-    assert result.settled is True
-
-
 def test_goodputs_of_the_counters_have_every_byte() -> None:
     """Octets less the headers of each packet as the stack saw it: the capture's payload, exactly,
     and the client's bytes but for the head of the reply."""
@@ -70,42 +56,12 @@ def test_goodputs_of_the_counters_have_every_byte() -> None:
     assert 200 < head < 300  # nginx's head: status, date, length, type, Last-Modified, ETag
 
 
-def test_goodputs_agree_on_a_complete_run() -> None:
-    result = Results(real("captured"))
-    assert set(goodputs(real("captured"), download(real("captured")))) == {
-        "client",
-        "counters",
-        "capture",
-        "capture's own clock",
-    }
-    assert known(result.agreement_pct) < 0.05  # the head of the reply in 2 MiB is 0.012 %
-
-
 def test_notes_on_a_capture_that_was_cut() -> None:
     result = Results(real("capture-cut"))
     assert known(result.agreement_pct) > 10
     (note,) = result.notes()
     assert note.code == "instruments"
     assert f"{result.agreement_pct:.1f} %" in note.text
-
-
-def test_results_of_wget_from_its_log_and_its_socket() -> None:
-    """wget prints three digits: half of the last one is 0.5 % at most."""
-    result = Results(real("wget"))
-    assert result.bytes == 2 * MIB
-    assert result.goodput_mib_s == pytest.approx(result.wget_mib_s, rel=0.005)
-    discarded = Results(real("captured"))
-    assert result.goodput_mib_s == pytest.approx(discarded.goodput_mib_s, rel=0.01)
-    assert result.settled is True
-
-
-def test_results_of_a_download_ended_by_the_limit() -> None:
-    result = Results(real("limit"))
-    assert result.ended == "limit"
-    assert codes(result) == ["limit"]
-    assert known(result.bytes) < 2 * MIB
-    # One second from the request on; the first byte comes one round trip of 40 ms later.
-    assert result.duration_s == pytest.approx(0.96, abs=0.001)
 
 
 def test_results_of_wget_ended_by_the_limit_are_the_kernel_s() -> None:
@@ -133,15 +89,6 @@ def test_notes_on_drops_that_were_not_requested() -> None:
     run = with_link(real("loss"), loss_pct=0)
     texts = {note.code: note.text for note in Results(run).notes()}
     assert str(shaper_drops(run)) in texts["shaper_drops"]
-
-
-def test_notes_on_a_link_without_limit() -> None:
-    run = real("unshaped")
-    result = Results(run)
-    assert codes(result) == [NO_RATE]
-    assert result.steady_mib_s is result.settled is result.predicted_mib_s is None
-    assert window(run) is None
-    assert "before the first sample" in describe_run(run)
 
 
 def test_notes_on_memory_pressure(tmp_path: Path) -> None:
@@ -188,22 +135,6 @@ def test_results_have_the_article_s_figures_on_its_link_alone(asked: dict[str, o
     assert Results(run).article_claim == "A1.8"
     other = Results(with_condition(run, link=asked))
     assert (other.article_mib_s, other.article_claim) == (None, None)
-
-
-def test_window_of_the_article_s_run() -> None:
-    """50 MiB of buffer offer half of it, less one segment (tcp_adv_win_scale 1): A1.10."""
-    run = real("both-1gib")
-    result, bdp, usable = window(run), bdp_bytes(run), Results(run).usable
-    assert result is not None
-    assert bdp == pytest.approx(25e6, rel=0.001)  # measured, not asked: 1000 Mbit/s, 200 ms
-    assert result.receive_buffer_bytes == 50 * MIB
-    assert usable[RECEIVER] == 25 * MIB - 1448
-    assert result.offered_bytes == pytest.approx(usable[RECEIVER], rel=0.01)
-    assert result.usually_in_flight_bytes <= result.offered_bytes
-    sentence = describe_run(real("both-1gib"))
-    assert "This fills the link." in sentence
-    assert "The goodput is limited by the rate of the link." in sentence
-    assert "for the receive window (`tcp_info`). This costs no goodput" in sentence
 
 
 def test_download_in_thirds_and_steps() -> None:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pandas
 import pytest
 
-from labs.catalog import find
-from labs.cli.run_report import as_json, describe
-from labs.experiments.buffers.figures import (
-    advice,
-    curve,
-    describe_computed_size,
-    tell_computed_size,
-    tell_httping,
-    tell_kernels,
-    tell_smallest,
-    to_paste,
-)
-from labs.read.display.advice import ENOUGH
+from labs.experiments.buffers.figures import curve, describe_computed_size, to_paste
 from labs.read.readings.buffer_sweep import points, remarks, smallest
 from labs.read.theory.advice import advise, reached
 from labs.read.theory.bdp import bdp_bytes
 from labs.read.theory.bulk import LINK
-from tests.real_runs import real_study
 
 MB = 1e6
 
@@ -71,21 +57,6 @@ HTTPING = {
 }
 
 
-@pytest.mark.parametrize("kernel", ["6.1", "6.12"])
-def test_smallest_of_a_real_sweep(kernel: str) -> None:
-    """On a link with a BDP of 48.8 KiB; the sizes were 24, 64, 98 and 256 KiB."""
-    first, second = smallest(real_study(kernel).results())
-    assert (first.series, second.series) == ("sysctl", "setsockopt")
-    assert (first.points, second.points) == (4, 3)
-    # By sysctl 98 KiB reach 99.8 % of the line; by setsockopt on 6.1 they do not fill it (99.0 %).
-    by_setsockopt = 256 << 10 if kernel == "6.1" else 98 << 10
-    assert (first.buffer_bytes, second.buffer_bytes) == (98 << 10, by_setsockopt)
-    assert first.of_the_bdp == pytest.approx(2.0, abs=0.02)
-    assert first.below_bytes == 64 << 10
-    assert first.of_the_line_pct is not None and first.of_the_line_pct > 99.5
-    assert first.below_pct is not None and first.below_pct < 99.5
-
-
 def test_smallest_omits_runs_without_steady_state() -> None:
     both = pandas.concat([swept((25, 60), (100, 114)), swept((50, 113.9), settled=False)])
     assert [each.buffer_bytes for each in smallest(both)] == [100_000_000]
@@ -106,21 +77,6 @@ def test_smallest_where_no_buffer_is_enough() -> None:
     assert "none of the 2 buffers" in sentence and "52.6 %" in sentence
 
 
-def test_remarks_have_the_size_its_share_and_the_one_below() -> None:
-    (sentence,) = remarks(swept((25, 60.0), (43.75, 104.4), (50, 114.0)))
-    assert "47.7 MiB, 2.00 times the BDP of 23.8 MiB" in sentence
-    assert "41.7 MiB, reaches 91.6 %" in sentence
-    # As advised for the article's link, below.
-    assert "1.91 times the BDP at the receiver, 1.46 at the sender" in sentence
-    assert "the receiver needs more" in sentence
-    (new,) = remarks(swept((25, 78.0), (37.5, 114.0), kernel="6.12.117"))
-    assert "1.28 times the BDP at the receiver, 1.45 at the sender" in new
-    assert "the sender needs more" in new
-    (alone,) = remarks(swept((25, 60.0), (50, 114.0), series="setsockopt"))
-    assert alone.endswith("reaches 52.6 %.")
-    assert tell_smallest(swept((25, 60.0)).iloc[:0]) == "None of these runs belongs to a sweep."
-
-
 def test_points_are_ordered_and_know_their_line() -> None:
     rows = points(swept((50, 114.0), (25, 60.0)))
     assert list(rows["buffer_bytes"]) == [25_000_000, 50_000_000]
@@ -136,13 +92,6 @@ def test_curve_is_the_theory_between_the_sizes() -> None:
     assert curve(points(swept((25, 60.0), predicted_mib_s=float("nan")))) == ([], [])
 
 
-def test_tell_httping_beside_the_handshake() -> None:
-    sentence = tell_httping(table(HTTPING))
-    assert "400.2 ms" in sentence and "200.0 ms" in sentence and "The ratio is 2.00" in sentence
-    assert tell_httping(swept((25, 60.0))) == "No run of this study started httping."
-    assert "80.1 ms" in tell_httping(real_study("6.1").results())
-
-
 def test_computed_size_of_the_right_number_for_a_wrong_reason() -> None:
     runs = pandas.concat([table(HTTPING), swept((25, 60.0), (50, 114.0))])
     sentence = describe_computed_size(runs, 50.0)
@@ -154,76 +103,6 @@ def test_computed_size_of_the_right_number_for_a_wrong_reason() -> None:
     other = describe_computed_size(runs, None)
     assert "50 MB, 2.00 times the BDP of 25 MB" in other and "25 MB, reaches 52.6 %" in other
     assert "right" not in other and "(within" not in other
-
-
-def test_computed_size_of_a_number_not_right_on_another_kernel() -> None:
-    sentence = describe_computed_size(
-        pandas.concat([table(HTTPING), swept((25, 78.0), (37.5, 114.0))]), 50.0
-    )
-    assert "The article's number is 33 % more than that." in sentence
-    coarse = describe_computed_size(
-        pandas.concat([table(HTTPING), swept((25, 60.0), (56.25, 114.0))]), 50.0
-    )
-    assert "The sweep has no size near 50 MB" in coarse
-    assert "needs a run" in describe_computed_size(swept((25, 60.0)), 50.0)
-    assert "none of the 1 buffers" in describe_computed_size(
-        pandas.concat([table(HTTPING), swept((25, 60.0))]), 50.0
-    )
-
-
-def test_tell_computed_size_compares_at_the_articles_parameters_alone() -> None:
-    """The runs have a link of 10 Mbit/s and 40 ms; the article's number is for another one."""
-    sentence = tell_computed_size(real_study("6.1"))
-    assert (
-        "times the BDP" in sentence and "other parameters" in sentence and "50 MB" not in sentence
-    )
-
-
-def kernel_row(kernel: str, speed: float, bound: str = "receive window") -> pandas.DataFrame:
-    return table(
-        {
-            "condition": "wmem",
-            "series": None,
-            "buffer_bytes": None,
-            "steady_mib_s": speed,
-            "bound": bound,
-            "receive_most_bytes": 6291456,
-        },
-        kernel=kernel,
-    )
-
-
-def test_tell_kernels_says_why_they_differ() -> None:
-    sentence = tell_kernels(kernel_row("6.1.192", 14.94), kernel_row("6.12.117", 22.31))
-    assert "6.1.192 reaches 14.9 MiB/s and Linux 6.12.117 22.3" in sentence
-    assert "50 % and 74 % of the largest receive buffer, 6 MiB" in sentence
-    assert "Linux 6.12.117 measures" in sentence
-    turned = tell_kernels(kernel_row("6.12.117", 22.31), kernel_row("6.1.192", 14.94))
-    assert turned == sentence
-
-
-@pytest.mark.parametrize(
-    ("other", "part"),
-    [
-        (kernel_row("6.1.192", 15.0), "in steady state on two kernels"),
-        (kernel_row("6.12.117", 22.3, LINK), "is the receive window on the first, and the rate"),
-        (kernel_row("6.12.117", 22.3).iloc[:0], "in steady state on two kernels"),
-        (pandas.DataFrame(), "in steady state on two kernels"),
-    ],
-)
-def test_tell_kernels_of_one_kernel(other: pandas.DataFrame, part: str) -> None:
-    assert part in tell_kernels(kernel_row("6.1.192", 14.9), other)
-
-
-def test_tell_kernels_limited_by_the_link() -> None:
-    sentence = tell_kernels(kernel_row("6.1.192", 11.4, LINK), kernel_row("6.12.117", 11.4, LINK))
-    assert sentence.endswith("The limit is the rate of the link on both.")
-
-
-def test_tell_kernels_of_real_studies() -> None:
-    sentence = tell_kernels(real_study("6.1").results(), real_study("6.12").results())
-    assert "the rate of the link" in sentence
-    assert sentence.count("of the 4 sizes of the sweep") == 2
 
 
 @pytest.mark.parametrize("kernel", ["6.1", "6.8", "6.12"])
@@ -265,24 +144,3 @@ def test_advice_is_never_below_the_bdp(rate_mbit: float, rtt_ms: float) -> None:
     for kernel in ("6.1", "6.12"):
         result = advise(rate_mbit, rtt_ms, kernel)
         assert min(result.receive_bytes, result.send_bytes) >= result.bdp_bytes
-
-
-def test_advice_for_a_short_path_is_nothing() -> None:
-    rows = advice(100, 20, "6.1", "6.12")
-    assert list(rows["Linux"]) == ["6.1", "6.12"]
-    assert set(rows["on the receiver"]) == set(rows["on the sender"]) == {ENOUGH}
-    assert advise(100, 20, "6.1").sender.value == "4096 16384 4194304"
-    assert to_paste(100, 0, "6.1").count(ENOUGH) == 2
-
-
-def test_run_prints_the_smallest_buffer() -> None:
-    """As text below the table, and among the remarks of the JSON; columns without a figure are
-    left out of the text."""
-    study = real_study("6.1")
-    sentence = as_json(find("buffers"), study.parameters, study)
-    assert sentence["remarks"] == remarks(study.results())
-    assert json.loads(json.dumps(sentence)) == sentence
-    text = describe(study.lab, sentence)
-    assert "the smallest buffer that reaches 99.5 % of the line rate is 98 KiB" in text
-    head = text.splitlines()[0].split()
-    assert "httping_ms" in head and "article_mib_s" not in head and "buffer_bytes" not in head

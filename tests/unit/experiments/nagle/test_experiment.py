@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from labs.catalog import find
-from labs.drive.preview import preview
 from labs.errors import BadInput
 from labs.experiments.nagle import conditions as nagle
 from labs.experiments.nagle.conditions import Parameters as Nagle
@@ -21,50 +19,6 @@ from labs.experiments.nagle.experiment import ASK, RESPOND
 from labs.guest.programs.respond import HEAD_BYTES, head
 
 BODY = 612
-
-
-def settings(name: str, p: Nagle | None = None) -> dict[str, object]:
-    (condition,) = find("nagle").conditions(p or Nagle(only=name))
-    return dict(condition.settings)
-
-
-def test_conditions_by_size_and_testbed() -> None:
-    names = {
-        size: [condition.name for condition in nagle.conditions(Nagle(size=size))]
-        for size in ("small", "full")
-    }
-    assert set(names["small"]) < set(names["full"])
-    on_machines = [condition.name for condition in nagle.conditions(Nagle(testbed="vagrant"))]
-    assert on_machines == ["off", "on", "off-no-k", "quickack"]
-    assert set(on_machines) <= set(names["small"])
-
-
-def test_conditions_differ_as_their_names_say() -> None:
-    off = settings("off")
-    assert {
-        "nodelay": off["nodelay"],
-        "keepalive": off["keepalive"],
-        "quickack": off["quickack"],
-    } == {"nodelay": False, "keepalive": True, "quickack": "never"}
-    changes: dict[str, dict[str, object]] = {
-        "on": {"nodelay": True},
-        "off-no-k": {"keepalive": False},
-        "quickack": {"quickack": "route"},
-        "on-quickack": {"nodelay": True, "quickack": "route"},
-        "off-nopush": {"nopush": True},
-        "write-one": {"server": "writes", "writes": "one"},
-        "body-1447": {"server": "writes", "page_bytes": 1447},
-        "ask-each": {"client": "ask", "quickack": "each"},
-    }
-    for name, change in changes.items():
-        assert settings(name) == {**off, **change}
-    # The whole answer is as long as the name says: what our server writes before the body counts.
-    assert settings("whole-1448", Nagle(only="whole-1448"))["page_bytes"] == 1448 - HEAD_BYTES
-
-
-def test_parameters_default_to_the_article_s_load() -> None:
-    p = Nagle()
-    assert (p.requests, p.concurrency, p.page_bytes, p.delay_ms) == (1000, 100, 612, 0)
 
 
 def test_conditions_refuse_more_at_a_time_than_there_are() -> None:
@@ -77,73 +31,11 @@ def test_conditions_refuse_a_missing_capture_file() -> None:
         nagle.conditions(Nagle(capture_file="nowhere.pcap"))
 
 
-def test_conditions_with_capture_add_the_client() -> None:
-    every = nagle.conditions(Nagle(size="full"))
-    assert {condition.settings["capture"] for condition in every} == {"server"}
-    both = nagle.conditions(Nagle(size="full", capture=True))
-    assert {condition.settings["capture"] for condition in both} == {"both"}
-
-
-def test_conditions_have_a_group() -> None:
-    groups: dict[str, list[str]] = {}
-    for condition in nagle.conditions(Nagle(size="full")):
-        groups.setdefault(condition.group, []).append(condition.name)
-    assert {group: len(names) for group, names in groups.items()} == {
-        "article": 7,
-        "writes": 5,
-        "sizes": 10,
-        "pieces": 3,
-        "own_client": 3,
-        "dropped": 2,
-        "far": 4,
-    }
-
-
 def test_conditions_shape_the_link_for_a_delay_alone() -> None:
     (plain,) = nagle.conditions(Nagle(only="off"))
     (far,) = nagle.conditions(Nagle(only="off", delay_ms=20))
     assert not plain.link.shaped
     assert far.link.uses_netem and far.link.rate_mbit is None
-
-
-def test_lines_have_the_route_with_quick_acks() -> None:
-    (quick,) = nagle.conditions(Nagle(only="quickack"))
-    (off,) = nagle.conditions(Nagle(only="off"))
-    shown, without = (preview(condition, nagle.lines(condition)) for condition in (quick, off))
-    (added,) = shown[len(without) :]
-    assert (added.host, " ".join(added.argv)) == (
-        "client",
-        "ip route add 10.77.0.1/32 dev eth0 quickack 1",
-    )
-
-
-def test_lines_have_the_filter_that_drops_acks() -> None:
-    every = {condition.name: condition for condition in nagle.conditions(Nagle())}
-    lines = [" ".join(argv) for host, argv in nagle.lines(every["acks-dropped"])]
-    assert lines[0] == "tc qdisc add dev eth0 root handle 1: htb"
-    assert "match ip dport 80 0xffff match u8 0x10 0xff at 33" in lines[3]
-    assert lines[-1] == "tc qdisc del dev eth0 root"
-    assert every["acks-dropped"].sysctls == {}
-    assert every["acks-dropped-no-tlp"].sysctls == {"server": {"net.ipv4.tcp_early_retrans": "0"}}
-
-
-def test_conditions_over_a_long_delay_have_their_own_link() -> None:
-    every = {condition.name: condition for condition in nagle.conditions(Nagle(delay_ms=20))}
-    links = {(condition.link.rate_mbit, condition.link.delay_ms) for condition in every.values()}
-    assert links == {(None, 20), (None, 0), (10, 200)}
-    other = {
-        condition.name: condition
-        for condition in nagle.conditions(Nagle(requests=50, concurrency=5))
-    }
-    for name in every:
-        assert (every[name] == other[name]) == (every[name].group in ("dropped", "far")), name
-    small, on = (every[name].settings for name in ("small-writes", "small-writes-on"))
-    assert {**small, "nodelay": True} == on
-    assert (small["pieces"], small["page_bytes"], small["write_every_ms"]) == (
-        1000,
-        100_000 - HEAD_BYTES,
-        2,
-    )
 
 
 def test_tools_are_those_started() -> None:

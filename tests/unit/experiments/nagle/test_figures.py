@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from math import log10
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,14 @@ from plotly.graph_objects import Figure
 
 from labs.experiments.nagle import figures as nagle
 from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.experiments.nagle.figures import means, sequences, waits
+from labs.experiments.nagle.figures import means, sequences
 from labs.read.display.beside import beside_wireshark
 from labs.read.readings.responses import own_requests, own_table, packets_of, requests_of, typical
-from labs.studies.study import Study, study
+from labs.studies.study import study
 from tests.delayed_answers import STALL_MS, delayed, usual_ms
 from tests.real_runs import nagle_run, recorded_nagle
 
 FOUR = ("off", "quickack", "on", "on-quickack")
-CAPTION = "virtual · Linux 6.1.192 · link as asked (not shaped) · recorded"
 
 
 def table() -> Any:
@@ -34,18 +32,6 @@ def named(figure: Figure) -> dict[str, Any]:
 
 def texts(figure: Figure) -> str:
     return " | ".join(str(note.text) for note in figure.layout.annotations)
-
-
-def test_by_condition_has_bars_prediction_and_article() -> None:
-    rows = table()[table()["condition"].isin(["off", "on", "quickack"])]
-    figure = nagle.by_condition(rows)
-    drawn = named(figure)
-    assert list(drawn["measured, mean"].x) == pytest.approx([39.6], abs=0.2)
-    assert drawn["predicted"].x[0] == pytest.approx(39.6, abs=0.05)
-    assert list(drawn["the article"].x) == [44.619, 14.285]
-    words = re.sub("<[^>]*>", "", texts(figure)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "off  90 % stall | 39.7 ms · | predicted 39.6 · ● article 44.6" in words
-    assert "quickack  below 1 ms" in words and CAPTION in words
 
 
 def test_tables_of_figures_have_no_time_without_meaning() -> None:
@@ -62,24 +48,6 @@ def test_tables_of_figures_have_no_time_without_meaning() -> None:
     assert "below 1" not in str(real)
     cells = nagle.matrix(recorded_nagle()).layout.meta["table"]["rows"]
     assert [row.count("below 1") for row in cells] == [0, 3, 3, 3]
-
-
-def test_by_condition_of_a_row_without_prediction_and_article() -> None:
-    """So are all rows on a link with a round trip above 40 ms."""
-    rows = table()[table()["condition"] == "off"].assign(
-        predicted_mean_ms=float("nan"), article_ms=float("nan"), article_claim=None, mean_ms=499.3
-    )
-    figure = nagle.by_condition(rows)
-    assert named(figure)["measured, mean"].x == (499.3,)
-    assert "<b>off</b>  90 % stall | <b>499.3 ms</b>" in texts(figure)
-    assert figure.layout.xaxis.range[1] > 499.3
-
-
-def test_by_condition_draws_short_times_on_real_time() -> None:
-    rows = table()[table()["condition"] == "on"].assign(testbed="namespaces")
-    assert named(nagle.by_condition(rows))["measured, mean"].x[0] == pytest.approx(
-        float(rows["mean_ms"].iloc[0])
-    )
 
 
 def shares(figure: Figure) -> list[dict[float, float]]:
@@ -184,53 +152,9 @@ def test_by_condition_draws_every_condition_at_any_time(mean_ms: float, chosen: 
     assert all(f"<b>{name}</b>" in texts(figure) for name in rows["condition"])
 
 
-def test_ladder_says_where_a_delayed_capture_was_taken(tmp_path: Path) -> None:
-    run = delayed(tmp_path, 20).run("off")
-    assert "the server's packets are captured after the delay" in texts(nagle.ladder(run))
-    assert "after the delay" not in texts(nagle.ladder(nagle_run("off")))
-
-
-def test_matrix_that_lacks_a_cell_says_so() -> None:
-    whole = recorded_nagle()
-    part = Study(whole.parameters, whole.runs[:2], whole.folder, None, False, lab=whole.lab)
-    assert "requires the conditions off, quickack, on, on-quickack" in texts(nagle.matrix(part))
-
-
-def test_distribution_has_one_line_per_condition() -> None:
-    figure = nagle.distribution(recorded_nagle(), "off", "on")
-    assert [trace.name.split(":")[0] for trace in series(figure)] == ["off", "on"]
-    assert figure.data[0].x[-1] == pytest.approx(44, abs=0.1)
-    assert "times below 1 ms are not meaningful in virtual time" in texts(figure)
-    # What has no meaning has no figure, and less than a tenth of the axis.
-    assert "on: median below 1 ms, n = 1,000" in named(figure)
-    low, high = figure.layout.xaxis.range
-    assert low < log10(figure.data[1].x[0]) < 0 and (0 - low) / (high - low) < 0.2
-
-
-def test_acks_are_of_the_server_s_segments() -> None:
-    figure = nagle.acks(recorded_nagle(), "off", "quickack")
-    assert [trace.name.split(":")[0] for trace in series(figure)] == ["off", "quickack"]
-    assert max(figure.data[0].x) == pytest.approx(44, abs=0.1)
-    assert max(figure.data[1].x) < 1
-
-
 def test_segments_draw_a_prediction_beyond_all() -> None:
     figure = nagle.segments(table()[table()["condition"] == "pieces"].assign(predicted_segments=30))
     assert figure.layout.xaxis.range[1] > 30
-
-
-def test_segments_have_a_prediction() -> None:
-    rows = table()[table()["condition"].isin(["off", "pieces", "pieces-quickack"])]
-    drawn = named(nagle.segments(rows))
-    assert list(drawn["segments of the server"].x) == pytest.approx([2, 2, 10], rel=0.1)
-    assert drawn["predicted"].x[::3] == (2, 2, 10)
-
-
-def test_ladder_of_one_request_has_the_stall_and_its_reason() -> None:
-    figure = nagle.ladder(nagle_run("off"))
-    assert "5 packets" in figure.layout.title.text
-    assert "delayed ACK meets Nagle" in texts(figure)
-    assert "silence" not in texts(nagle.ladder(nagle_run("on")))
 
 
 def test_ladder_of_a_long_response_has_its_first_packets() -> None:
@@ -243,25 +167,6 @@ def test_ladder_of_a_long_response_has_its_first_packets() -> None:
     assert "from the file loss.pcap" in texts(figure)
 
 
-def test_packets_of_a_request_are_of_its_connection() -> None:
-    path = nagle_run("off").file("server/capture.pcap")
-    segments, requests = own_table(path), own_requests(path)
-    request = typical(requests)
-    rows = packets_of(segments, request)
-    assert len(rows) == request["segments"] == 5
-    assert set(segments.loc[rows, "connection"]) == {request["connection"]}
-    assert rows[0] == request["first_row"] and rows[-1] == request["last_row"]
-
-
-def test_sequences_name_the_requests_that_differ() -> None:
-    shown = sequences({name: requests_of(nagle_run(name)) for name in ("off", "on")})
-    assert list(shown["Requests"])[:3] == [900, 100, 900]
-    assert shown[shown["Condition"] == "on"]["Requests"].sum() == 1000
-    # The first responses on connections may differ in whether an ACK comes before the rest.
-    first = list(shown["Which"] == "the first on their connection")
-    assert first[:3] == [False, True, False] and first[3:] and all(first[3:])
-
-
 def test_sequences_with_more_packets_name_their_requests() -> None:
     rows = requests_of(nagle_run("off"))
     firsts = rows[rows["request"] == 0]
@@ -269,15 +174,6 @@ def test_sequences_with_more_packets_name_their_requests() -> None:
     assert list(shown["Requests"]) == [100] and list(shown["Which"]) == [
         "the first on their connection"
     ]
-
-
-def test_waits_by_who_waits_for_whom() -> None:
-    shown = waits(requests_of(nagle_run("off")))
-    (row,) = shown.to_dict("records")
-    assert (row["Requests"], row["Who waits"], row["For whom"]) == (900, "server", "client")
-    assert 40 < row["Minimum (ms)"] < row["Median (ms)"] < row["Maximum (ms)"] < 44.1
-    assert "tcp_nagle_check" in row["Source"]
-    assert waits(requests_of(nagle_run("on"))).empty
 
 
 def test_beside_wireshark_has_our_marks_or_says_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,14 +189,6 @@ def test_beside_wireshark_has_our_marks_or_says_why_not(monkeypatch: pytest.Monk
         assert shown["Wireshark's ack_rtt (s)"].map(
             lambda it: float(it or 0)
         ).max() == pytest.approx(0.044, abs=0.001)
-
-
-def test_means_without_delay_lack_the_stall_of_the_first_requests() -> None:
-    """One of ten requests on a connection does not stall: 44 ms - 44 ms / 10."""
-    table = means(recorded_nagle(), *FOUR).set_index("Condition")
-    assert table["First requests (ms)"].tolist() == [-4.4, 0, 0, 0]
-    assert table["Predicted mean (ms)"]["off"] == 39.6
-    assert table["Measured mean (ms)"]["off"] < table["Typical request (ms)"]["off"]
 
 
 def test_means_over_a_delay_are_higher_than_a_typical_request() -> None:

@@ -16,22 +16,13 @@ from labs.cli.run_report import as_json
 from labs.errors import BadInput
 from labs.experiments.nagle.conditions import MARGIN
 from labs.experiments.nagle.conditions import Parameters as Nagle
-from labs.experiments.nagle.figures import (
-    by_ab,
-    describe_requests,
-    exchanged,
-    findings,
-    held_segments,
-)
+from labs.experiments.nagle.figures import describe_requests, findings
 from labs.experiments.nagle.results import Results
-from labs.experiments.nagle.settings import Settings
 from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges
 from labs.read.readings.latency import latency
 from labs.read.readings.responses import (
     answered,
-    autocorked,
     following,
-    held_segment,
     own_requests,
     own_table,
     requests_of,
@@ -39,14 +30,11 @@ from labs.read.readings.responses import (
     typical,
 )
 from labs.read.runs.run import Run
-from labs.studies.study import study as open_study
 from tests.made_flows import ACK, BEGIN_US, PSH, capture, segment
 from tests.real_runs import codes, nagle_run, recorded_nagle, with_condition, with_file, with_link
 from tests.repeated_runs import machines, repetition
 
 STALLING = {"off", "write-two", "body-1447", "pieces", "ask", "ask-once"}
-# HZ 250: ten ticks of 4 ms and the current one (tests/unit/read/theory/test_nagle.py).
-STALL_MS = (40.0, 44.0)
 DROPPED = {"acks-dropped", "acks-dropped-no-tlp"}
 FAR = {"bulk", "bulk-on", "small-writes", "small-writes-on"}
 """Conditions without a prediction: dropped ACKs, several round trips, pauses between writes."""
@@ -57,30 +45,12 @@ def table() -> Any:
     return recorded_nagle().results().set_index("condition")
 
 
-def test_results_show_the_article_s_stall() -> None:
-    """39.6 ms with a stall in nine of ten requests; without one next to nothing."""
-    assert table().loc["off", "mean_ms"] == pytest.approx(39.6, abs=0.2)
-    assert table().loc["off", "p50_ms"] == pytest.approx(44, abs=0.2)
-    for name in ("on", "off-no-k", "quickack"):
-        assert table().loc[name, "p99_ms"] < 2
-    assert table().loc["off", "article_ms"] == 44.619
-
-
 def test_expected_stall_of_a_machine_has_its_own_ticks(tmp_path: Path) -> None:
     """A machine does not say its HZ; it is counted, and the client's timer is what counts."""
     run = repetition(tmp_path, nagle_run("off"), 1, machines=machines(hz=1000))
     theory = Results(run).prediction
     assert Results(run).hz == 1000 and theory is not None
     assert theory.steady_ms - 2 * run.link.measured.rtt_ms == pytest.approx(41, abs=0.02)
-
-
-def test_results_on_another_kernel_are_the_same() -> None:
-    rows = recorded_nagle("6.12", "off,on,quickack").results().set_index("condition")
-    assert set(rows["kernel"].str[:5]) == {"6.12."}
-    assert dict(rows["stalled_pct"]) == {"off": 90, "on": 0, "quickack": 0}
-    assert rows.loc["off", "mean_ms"] == pytest.approx(table().loc["off", "mean_ms"], abs=0.1)
-    # Below 1 ms the virtual clock says nothing.
-    assert rows.loc[["on", "quickack"], "mean_ms"].max() < 1
 
 
 def test_results_around_full_segments_match_the_theory() -> None:
@@ -116,99 +86,6 @@ def test_expected_segments_are_those_measured() -> None:
     for name in predicted_conditions():
         row = table().loc[name]
         assert row["segments_per_answer"] == row["predicted_segments"], name
-
-
-def test_expected_bulk_segments_are_those_measured() -> None:
-    """A header of 245 bytes, since Content-Length has more digits and nginx keeps the connection
-    without saying so, and 2 MiB in full segments and a rest."""
-    for name in ("bulk", "bulk-on"):
-        assert table().loc[name, "segments_per_answer"] == 1 + -(-2 * 2**20 // 1448)
-
-
-def test_autocorked_writes_are_those_of_first_responses() -> None:
-    """In most of the 100 first responses; the others have one segment per write."""
-    run = nagle_run("pieces-quickack")
-    requests = requests_of(run)
-    first = answered(table_of(run), requests[requests["request"] == 0])
-    assert first.requests == 100
-    # Whether a write meets one that is still queued depends on the order of the programs.
-    assert 75 < autocorked(run) <= 100
-    assert first.segments == pytest.approx(10 - 8 * autocorked(run) / 100, abs=0.2)
-    assert autocorked(nagle_run("off")) == 0
-
-
-def test_held_segment_waits_for_the_ack_or_for_the_probe() -> None:
-    without, by_default = (
-        held_segment(table_of(nagle_run(name))) for name in ("acks-dropped-no-tlp", "acks-dropped")
-    )
-    assert without is not None and by_default is not None
-    assert (without.acknowledged, without.retransmissions) == (True, 4)
-    assert (by_default.acknowledged, by_default.retransmissions) == (False, 0)
-    assert held_segment(table_of(nagle_run("write-one"))) is None
-
-
-def test_held_segments_has_a_row_per_condition() -> None:
-    rows = held_segments(recorded_nagle(), "acks-dropped", "acks-dropped-no-tlp", "write-one")
-    assert list(rows["Condition"]) == ["acks-dropped", "acks-dropped-no-tlp"]
-    assert list(rows["Released by"]) == ["no ACK", "an ACK"]
-    assert list(rows["Retransmissions meanwhile"]) == [0, 4]
-
-
-def test_exchanged_has_a_row_per_condition() -> None:
-    rows = exchanged(recorded_nagle(), "bulk", "small-writes-on")
-    assert list(rows["Condition"]) == ["bulk", "small-writes-on"]
-    assert list(rows["Segments of the response"]) == [1450, 781]
-
-
-def test_goodput_of_bulk_data_does_not_depend_on_nagle() -> None:
-    off, on = (nagle_run(name) for name in ("bulk", "bulk-on"))
-    assert Results(off).body_mbit == Results(on).body_mbit
-    assert Results(off).captured == Results(on).captured
-
-
-def test_by_ab_is_what_the_article_prints() -> None:
-    """The article's line, and the mean that the results have of the same run."""
-    rows = by_ab(recorded_nagle(), "off", "on")
-    assert list(rows["Article"]) == [
-        "Time per request: 44.619 [ms] (mean)",
-        "Time per request: 14.285 [ms] (mean)",
-    ]
-    for line, name in zip(rows["This run"], ("off", "on"), strict=True):
-        assert line == f"Time per request: {table().loc[name, 'mean_ms']:.3f} [ms] (mean)"
-    far = by_ab(open_study(Nagle(testbed="recorded", delay_ms=20.0)), "off")
-    assert "Article" not in far
-
-
-def test_results_have_acks_per_response() -> None:
-    """One for both parts, two where each waits for its own, none where the next request carries it;
-    the last response of each of the 100 connections is acknowledged without one."""
-    acks = table()["acks_per_answer"]
-    assert acks["off"] == acks["quickack"] == 2
-    assert acks["on"] == 1
-    assert acks["write-one"] == pytest.approx(0, abs=100 / 900)
-
-
-def test_requests_of_a_run_stall_for_one_timer() -> None:
-    for name in STALLING:
-        rows = requests_of(nagle_run(name))
-        gaps = rows[rows["steps"] == ARTICLE_OFF]["gap_ms"]
-        assert gaps.between(STALL_MS[0] - 0.1, STALL_MS[1] + 0.1).all()
-
-
-def test_usual_sequences_are_the_article_s() -> None:
-    off, on = (requests_of(nagle_run(name)) for name in ("off", "on"))
-    followed = following(off, ARTICLE_OFF)
-    assert (followed.follow, followed.requests) == (900, 1000)
-    assert (
-        off[off["steps"] == ARTICLE_OFF][["waiting", "waited_for"]]
-        .drop_duplicates()
-        .to_numpy()
-        .tolist()
-    ) == [["server", "client"]]
-    assert following(on, ARTICLE_ON).share == 0.9
-    # Those that go otherwise are the first on their connection: it begins with quick ACKs.
-    assert (off[off["steps"] != ARTICLE_OFF]["request"] == 0).all()
-    assert following(on, ARTICLE_OFF).follow == following(off, ARTICLE_ON).follow == 0
 
 
 def test_following_counts_a_second_ack_as_another_sequence() -> None:
@@ -277,30 +154,6 @@ def test_results_have_the_percentiles_of_ab() -> None:
     assert times.p99_ms != float(lines["98"])
 
 
-def test_results_have_the_times_of_our_client() -> None:
-    times = latency(nagle_run("ask"))
-    assert (times.requests, times.failed) == (20, 0)
-    assert times.mean_ms < times.p50_ms == pytest.approx(44, abs=0.1)
-    assert times.p50_ms <= times.p99_ms
-
-
-def test_results_have_the_article_s_figure_under_its_load_alone() -> None:
-    published = [
-        (results.article_ms, results.article_claim)
-        for results in map(
-            Results,
-            (
-                nagle_run("off"),
-                nagle_run("on"),
-                with_condition(nagle_run("off"), link={"delay_ms": 20}),
-                with_condition(nagle_run("on"), settings={"concurrency": 10}),
-            ),
-        )
-    ]
-    assert published == [(44.619, "A3.1"), (14.285, "A3.2"), (None, None), (None, None)]
-    assert Results(nagle_run("off-no-k")).article_ms is None
-
-
 def with_rtt(run: Run, rtt_ms: float) -> Run:
     """The run with another measured RTT."""
     link = run.record["link"]
@@ -333,12 +186,6 @@ def test_expected_mean_without_other_connections() -> None:
     assert answer is not None and answer.mean_ms == pytest.approx((40 + 9 * 20) / 10)
 
 
-def test_header_ms_is_longer_for_a_header_in_several_writes() -> None:
-    for name, trips in (("off", 2), ("pieces", 3), ("pieces-on", 2)):
-        run = recorded_nagle(size="full").run(name)
-        assert Results(with_rtt(run, 20)).header_ms == trips * 20
-
-
 def test_median_ms_of_connections_with_one_request_is_that_of_the_first() -> None:
     assert Results(with_rtt(nagle_run("off-no-k"), 20)).predicted_p50_ms == 40
     assert Results(with_rtt(nagle_run("off"), 20)).predicted_p50_ms == pytest.approx(84)
@@ -358,18 +205,6 @@ def test_expected_is_nothing_for_what_the_theory_does_not_cover() -> None:
     )
 
 
-def test_findings_have_the_sequences_and_their_shares() -> None:
-    study = recorded_nagle()
-    report = as_json(study.lab, study.parameters, study)
-    assert report["sequence_off"] == list(ARTICLE_OFF)
-    assert report["sequence_on"] == list(ARTICLE_ON)
-    assert report["sequence_off_share"] == report["sequence_on_share"] == 0.9
-    assert sum(other["requests"] for other in report["sequence_on_others"]) == 100
-    assert {"condition", "mean_ms", "p50_ms", "p99_ms"} <= set(report["results"][0])
-    assert any("closed-loop" in remark for remark in report["remarks"])
-    assert "on: 900 of 1000 requests: request; first part; rest; client's ACK" in report["remarks"]
-
-
 def test_findings_include_an_own_capture(tmp_path: Path) -> None:
     study = recorded_nagle()
     path = nagle_run("write-two").file("server/capture.pcap")
@@ -379,19 +214,6 @@ def test_findings_include_an_own_capture(tmp_path: Path) -> None:
     report = as_json(study.lab, with_capture.parameters, with_capture)
     assert (report["sequence_own"], report["sequence_own_share"]) == (list(ARTICLE_OFF), 0.9)
     assert findings({}, Nagle(testbed="recorded")) == {"remarks": []}
-
-
-def test_describe_run_says_who_waits_for_whom() -> None:
-    text = recorded_nagle().describe("off")
-    assert text.startswith(
-        "**900 of 1000 requests** follow this sequence: request; first part; silence;"
-    )
-    assert "the server waits for the client" in text
-    assert "100 follow another sequence, each the first on its connection" in text
-    assert "No request stalls." in recorded_nagle().describe("on")
-    assert "**off**: mean 39.7 ms; predicted 39.6 ms, article 44.619 ms" in (
-        recorded_nagle().describe()
-    )
 
 
 def test_own_requests_are_read_as_those_of_a_run() -> None:
@@ -436,14 +258,6 @@ def test_figures_count_tso_pieces_as_their_segments() -> None:
         )
         captured = answered(segments, requests)
         assert (captured.segments, captured.acks) == (count, 1)
-
-
-def test_settings_of_a_run() -> None:
-    told = nagle_run("pieces-quickack").settings_as(Settings)
-    assert (told.quickack, told.pieces, told.on_a_connection) == ("route", 10, 10)
-    assert sum(told.written_bytes) == 160 + 612 and len(told.written_bytes) == 10
-    assert nagle_run("off-no-k").settings_as(Settings).on_a_connection == 1
-    assert nagle_run("ask").settings_as(Settings).on_a_connection == 20
 
 
 def test_own_table_of_a_file_written_again(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from labs.errors import BadInput, Missing
 from labs.experiments.stack import conditions as module
 from labs.experiments.stack.conditions import (
     BEYOND_ROUND_TRIP_USECS,
-    GROUPS,
     MACHINES_ONLY,
     conditions,
     machine_tools,
@@ -21,10 +20,9 @@ from labs.experiments.stack.conditions import (
 )
 from labs.experiments.stack.conditions import Parameters as Stack
 from labs.experiments.stack.figures import findings
-from labs.experiments.stack.knobs import lines, ruleset
 from labs.experiments.stack.places import pinning, places
 from labs.experiments.stack.results import COMPARED
-from labs.experiments.stack.settings import APART, CONNTRACK, FREE, IDLE, SAME, VEGETA, Settings
+from labs.experiments.stack.settings import APART, FREE, SAME, Settings
 from labs.guest.condition import read_settings
 
 
@@ -88,16 +86,6 @@ def test_interactions_are_of_two_settings(four: tuple[str, ...]) -> None:
     assert changed(neither, both) == first_names | other
 
 
-def test_factorial_has_every_combination() -> None:
-    factorial = [
-        read_settings(Settings, condition.settings)
-        for condition in FULL.values()
-        if condition.group == "factorial"
-    ]
-    levels = {(level.timeout_ms, level.connections, level.rules) for level in factorial}
-    assert levels == {(t, c, r) for t in (0, 1000) for c in (1, 100) for r in ("none", "100")}
-
-
 @pytest.mark.parametrize(
     ("program", "left_out", "step"),
     [
@@ -138,33 +126,6 @@ def test_recorded_conditions_need_no_program(without: Callable[[str], None]) -> 
     assert {condition.name for condition in recorded} == FULL.keys()
 
 
-def test_conditions_of_size_small_have_every_group_but_servers() -> None:
-    small = {condition.group for condition in conditions(Stack(testbed="recorded"))}
-    assert small == {group.name for group in GROUPS} - {"servers"}
-
-
-def test_tools_are_those_that_a_condition_starts() -> None:
-    assert "nft" not in tools(FULL["polling-c1"]) and "nft" in tools(FULL["rules-idle-c1"])
-    assert tools(FULL["nginx-c1"])[:2] == ("nginx", "wrk")
-
-
-def test_rates_are_shares_of_what_a_thread_can_serve() -> None:
-    rates = {name: settings(name).rate_per_s for name in FULL if name.startswith("open-")}
-    assert rates == {  # 200 us per request: 5,000 per second
-        "open-20": 1000,
-        "open-50": 2500,
-        "open-80": 4000,
-        "open-95": 4750,
-        "open-120": 6000,
-    }
-    assert all(settings(name).load == VEGETA for name in rates)
-
-
-def test_parameters_refuse_virtual_time() -> None:
-    with pytest.raises(BadInput, match="allowed: namespaces, vagrant, recorded"):
-        Stack(testbed="virtual")
-
-
 @pytest.mark.parametrize(
     ("pinning", "threads", "cpus", "server", "load"),
     [
@@ -187,12 +148,6 @@ def test_places_of_server_and_load(
     assert (cpus_of.server, cpus_of.load) == (server, load)
 
 
-def test_ruleset_has_as_many_rules_as_requested() -> None:
-    dropping = [ruleset(rules).count("drop") for rules in (IDLE, "10", "100", CONNTRACK)]
-    assert dropping == [0, 10, 100, 0]
-    assert all(ruleset(rules).count("hook") == 4 for rules in (IDLE, "100", CONNTRACK))
-
-
 def test_tools_name_what_to_do_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(Missing, match="sudo env") as error:
@@ -203,35 +158,6 @@ def test_tools_name_what_to_do_without_root(monkeypatch: pytest.MonkeyPatch) -> 
 def test_conditions_refuse_a_capture() -> None:
     with pytest.raises(BadInput, match="--capture"):
         conditions(Stack(capture=True))
-
-
-def test_pinning_with_too_few_cpus_says_how_many_are_needed() -> None:
-    assert pinning(Settings(threads=2), (0, 1)).because == "CPUs: 2, needed: 3"
-    assert pinning(Settings(), (0, 1)).effective and pinning(Settings(pinning=SAME), (0,)).effective
-
-
-@pytest.mark.parametrize(
-    ("name", "commands"),
-    [
-        ("polling-c1", []),
-        ("rx-usecs-100-c1", ["server: ethtool -C eth0 rx-usecs 100"]),
-        (
-            "queues-2-c1",
-            [
-                "server: ethtool -K eth0 gro on",
-                "client: ethtool -K eth0 tso off gso off",
-                "server: ethtool -L eth0 rx 2 tx 2",
-            ],
-        ),
-    ],
-)
-def test_lines_are_the_commands_of_a_condition(name: str, commands: list[str]) -> None:
-    assert [f"{host}: {' '.join(argv)}" for host, argv in lines(FULL[name])] == commands
-
-
-def test_lines_contain_the_rules() -> None:
-    ((host, (tool, rules)),) = lines(FULL["polling-rules-100-c1"])
-    assert (host, tool, rules) == ("server", "nft", ruleset("100"))
 
 
 def test_conditions_of_machines_only_are_left_out_elsewhere() -> None:

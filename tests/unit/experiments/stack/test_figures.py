@@ -12,24 +12,12 @@ from plotly.graph_objects import Figure
 from labs.errors import BadInput
 from labs.experiments.stack import figures
 from labs.experiments.stack.conditions import Parameters as Stack
-from labs.experiments.stack.figures import (
-    article_figures,
-    as_printed,
-    describe,
-    describe_run,
-    effects_table,
-    in_unit,
-    instructions,
-    littles_law,
-    ratio,
-    settings,
-    work_per_request,
-)
+from labs.experiments.stack.figures import article_figures, effects_table, in_unit, ratio
 from labs.experiments.stack.results import COMPARED, Results, article, parameter, server
 from labs.read.claims.ledger import has_articles_parameters
 from labs.read.figures.effects import MARKED
 from labs.read.figures.lines import LOOKS
-from labs.read.stats.effects import NOT_APPLIED, TOO_FEW
+from labs.read.stats.effects import TOO_FEW
 from labs.read.stats.machines import places
 from labs.studies.study import Study, study
 from tests.real_runs import with_condition
@@ -55,43 +43,10 @@ def texts(figure: Figure) -> list[str]:
     return [str(note.text) for note in figure.layout.annotations]
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_figures_have_a_text_and_a_table(name: str) -> None:
-    figure: Figure = FIGURES[name](undisturbed())
-    meta = figure.layout.meta
-    assert meta["tell"] and meta["table"]["rows"] and "namespaces" in meta["caption"]
-    assert all(len(trace.x) for trace in figure.data)
-
-
 @pytest.mark.parametrize("name", sorted(set(FIGURES) - {"effects", "effects_of_many"}))
 def test_figures_without_undisturbed_runs_say_so(name: str) -> None:
     figure: Figure = FIGURES[name](disturbed())
     assert not figure.data and "no runs" in figure.layout.meta["tell"]
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_figures_without_runs_say_so(name: str) -> None:
-    figure: Figure = FIGURES[name](RepeatedStudy((), ()))
-    assert not figure.data and "no runs" in figure.layout.meta["tell"]
-
-
-def test_effects_of_disturbed_runs_say_so() -> None:
-    figure = figures.effects(disturbed())
-    assert any(TOO_FEW in text for text in texts(figure))
-    assert not any(len(trace.x) for trace in figure.data)
-
-
-def test_effects_draws_settings_without_effect_hollow() -> None:
-    figure = figures.effects(undisturbed())
-    median = named(figure)["median"]
-    conditions = [text.split(" ")[0] for text in median.text]
-    signs = dict(zip(conditions, median.marker.symbol, strict=True))
-    assert signs["blocking-c1"] == "circle"
-    ignored = [name for name, sign in signs.items() if sign == "circle-open"]
-    assert any(name.startswith("rx-usecs-") for name in ignored)
-    words = " ".join(texts(figure))
-    assert all(f"<b>{name}</b>" in words for name in signs)
-    assert words.count(f"<b>{NOT_APPLIED}</b>") >= len(ignored)
 
 
 def test_effects_marks_pairs_of_which_one_shares_a_cpu() -> None:
@@ -115,23 +70,6 @@ def test_figures_refuse_more_than_they_have_colours_for() -> None:
     studies = [undisturbed(["polling-c1", "blocking-c1"]) for _ in range(len(LOOKS) + 1)]
     with pytest.raises(BadInput, match=f"at most {len(LOOKS)}"):
         figures.effects(*studies)
-
-
-def test_effects_has_the_ratio_of_medians_and_both_ends_of_the_interval() -> None:
-    figure = figures.effects(undisturbed())
-    median = named(figure)["median"]
-    place = next(n for n, text in enumerate(median.text) if text.startswith("blocking-c1"))
-    over, under = (Results(stack_runs()[name]).p50_us for name in ("blocking-c1", "polling-c1"))
-    assert over is not None and under is not None
-    # Equal repetitions have an interval without a width.
-    assert median.x[place] == over / under
-    assert median.error_x.array[place] == median.error_x.arrayminus[place] == 0
-
-
-def test_effects_are_separate_by_number_of_connections() -> None:
-    single, many = (figures.effects(undisturbed(), connections=count) for count in (1, MANY))
-    assert all("-many" not in text.partition("/")[0] for text in texts(single))
-    assert any(text.startswith("<b>polling-many</b> / polling-c1") for text in texts(many))
 
 
 def test_effects_with_other_studies_are_those_of_the_others() -> None:
@@ -176,15 +114,6 @@ def test_load_and_latency_predicts_a_wait_beyond_the_capacity_alone() -> None:
     assert theory is not None
     below = [us for rate, us in zip(curve.x, curve.y, strict=True) if rate < theory.capacity_per_s]
     assert set(below) == {theory.service_us} and max(curve.y) > 10 * theory.service_us
-
-
-def test_work_per_request_has_a_panel_per_measure() -> None:
-    figure = figures.work_per_request(undisturbed(), "polling-c1", "nginx-c1")
-    assert len(figure.data) == 5
-    # nginx reports no CPU time per request.
-    assert "<b>nginx-c1</b><br>unknown" in texts(figure)
-    softirqs = figure.data[4]
-    assert list(softirqs.x) == pytest.approx([2, 2], abs=0.1)  # a request, a response
 
 
 def test_in_unit_keeps_three_digits() -> None:
@@ -237,14 +166,6 @@ def test_ratio_of_two_machines_is_that_of_one(two_machines: Study) -> None:
     assert ratio(two_machines, "awake-c1", "polling-many") is None  # no machine has both
 
 
-def test_work_of_two_machines_is_that_of_one(two_machines: Study) -> None:
-    awake = next(run for run in two_machines.every if run.condition == "awake-c1")
-    figure = work_per_request(two_machines, "polling-c1", "blocking-c1", "awake-c1")
-    assert f"Linux {awake.kernel.release} · " in figure.layout.meta["caption"]
-    figure = work_per_request(two_machines, "polling-c1", "blocking-c1", "polling-many")
-    assert awake.kernel.release not in figure.layout.meta["caption"]
-
-
 def test_effects_have_a_column_per_study_that_has_runs() -> None:
     table = effects_table(undisturbed(), WITHOUT_RUNS, disturbed())
     assert list(table)[3:] == [VETH, f"{VETH}, number 2"]
@@ -256,25 +177,6 @@ def test_effects_have_a_column_per_study_that_has_runs() -> None:
     assert second["blocking-c1"] == TOO_FEW
     ignored = {text for name, text in first.items() if str(name).startswith("rx-usecs-")}
     assert ignored == {"not applied here"}
-
-
-def test_settings_that_were_not_applied_are_first() -> None:
-    table = settings(undisturbed())
-    applied = table["Applied"].tolist()
-    assert applied == sorted(applied) and set(applied) == {"no", "yes"}
-    assert all(table.loc[table["Applied"] == "no", "Reason"])
-
-
-def test_littles_law_is_connections_over_throughput() -> None:
-    table = littles_law(undisturbed(), "polling-c1", "polling-many", "no-such-condition")
-    assert table["Connections"].tolist() == [1, 100]
-    many = Results(stack_runs()["polling-many"])
-    assert many.requests_s is not None
-    predicted = table["Connections / throughput (µs)"].tolist()[1]
-    assert predicted == pytest.approx(100 * 1e6 / many.requests_s)
-    # The closed loop of wrk: a request is counted while it waits for wrk's one thread, too, so the
-    # two figures differ by what wrk does between a response and the next request.
-    assert table["Measured mean (µs)"].tolist()[1] == pytest.approx(predicted, rel=0.5)
 
 
 def test_article_figures_stand_beside_ours() -> None:
@@ -292,42 +194,3 @@ def test_article_figures_stand_beside_ours() -> None:
     assert parameter(run, "many_connections") == 50
     assert not has_articles_parameters(article(), run, "A2.3", parameter)
     assert has_articles_parameters(article(), stack_runs()[many], "A2.3", parameter)
-
-
-def test_as_printed_has_lines_of_wrk_beside_the_article_s() -> None:
-    """The lines of the article have the figures of its ledger, ours those of the results."""
-    table = as_printed(undisturbed())
-    figures = {name: row for claim in article().claims for name, row in claim.rows.items()}
-    conditions = [command.removeprefix("wrk, ") for command in table["Command"]]
-    assert [conditions.count(name) for name in dict.fromkeys(conditions)] == [5, 5, 5]
-    for condition, theirs, ours in zip(
-        conditions, table["Article"], table["This run"], strict=True
-    ):
-        results = Results(stack_runs()[condition])
-        if theirs.startswith("Latency"):
-            assert theirs.split()[1] == f"{figures[condition]['printed_mean_us']:.2f}us"
-        if theirs.startswith("Requests/sec:"):
-            assert float(theirs.split()[1]) == figures[condition]["requests_s"]
-            assert float(ours.split()[1]) == pytest.approx(results.requests_s, rel=0.001)
-
-
-def test_instructions_are_ratios_to_the_kernel_without_options() -> None:
-    table = instructions()
-    counts, ratios = table["Instructions per request"].tolist(), table["Ratio"].tolist()
-    assert ratios[0] == 1
-    assert ratios == pytest.approx([count / counts[0] for count in counts], abs=0.0001)
-
-
-def test_describe_has_a_line_per_condition() -> None:
-    lines = describe(undisturbed().results()).splitlines()
-    assert len(lines) == len(stack_runs())
-    (loop,) = [line for line in lines if line.startswith("- **open-120**")]
-    assert "of 600 intended" in loop
-    (nginx,) = [line for line in lines if line.startswith("- **nginx-c1**")]
-    assert "CPU time" not in nginx
-
-
-def test_describe_run_has_the_largest_latency() -> None:
-    run = stack_runs()["blocking-c1"]
-    results = Results(run)
-    assert f"the largest latency of {results.requests:,} requests is" in describe_run(run)

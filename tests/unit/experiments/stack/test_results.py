@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import pytest
 
-from labs.experiments.stack.figures import compared
 from labs.experiments.stack.results import (
     COMPARED,
     Results,
@@ -17,7 +16,6 @@ from labs.experiments.stack.results import (
     merged,
     percentile_us,
 )
-from labs.experiments.stack.settings import Settings
 from labs.read.runs.raw_files import VEGETA, WRK
 from labs.read.stats.repetitions import Repeated
 from tests.real_runs import codes
@@ -52,41 +50,11 @@ def test_merged_latencies_are_those_of_all_requests() -> None:
     assert percentile_us(total, 100) == max(percentile_us(up_to, 100) for up_to in alone)
 
 
-def test_results_of_an_open_loop_beyond_the_capacity() -> None:
-    """2 ms per request: 500 per second. 600 are intended in 1 s, so the last one waits at least
-    100 requests of 2 ms: 0.2 s. On a busy machine vegeta falls behind by a few requests."""
-    run = runs()["open-120"]
-    results = Results(run)
-    assert results.rate_s == 600 and results.failed == 0
-    assert results.requests is not None and 590 <= results.requests <= 600
-    assert "sent_fewer" not in codes(results)
-    assert results.requests_s is not None and results.requests_s <= 500
-    assert results.max_us is not None and results.max_us >= 200_000
-
-
 def test_results_of_an_open_loop_count_from_the_intended_moment() -> None:
     run = runs()["open-120"]
     sent = sorted(hit.latency_ns // 1000 for hit in run.read("client/vegeta.csv", VEGETA))
     results = Results(run)
     assert results.p50_us is not None and results.p50_us >= 0.999 * sent[len(sent) // 2]
-
-
-def test_results_of_a_closed_loop_cannot_wait_longer_than_its_connections() -> None:
-    """16 connections, 2 ms each: none is sent before a response, so the median is near 32 ms, or
-    longer by what the machine did meanwhile."""
-    results, settings = Results(runs()["closed"]), runs()["closed"].settings_as(Settings)
-    assert (settings.connections, settings.work_us) == (16, 2000)
-    assert results.p50_us is not None and results.p50_us >= 0.9 * 16 * 2000
-
-
-def test_results_show_what_the_server_did() -> None:
-    polling, blocking, nginx = (
-        Results(runs()[name]) for name in ("polling-c1", "blocking-c1", "nginx-c1")
-    )
-    assert polling.polls is not None and blocking.polls is not None
-    assert polling.polls > 2 > blocking.polls >= 1
-    assert nginx.polls is None and nginx.cpu_us is None
-    assert polling.received_softirqs == pytest.approx(2, abs=0.1)  # a request, a response
 
 
 @pytest.mark.parametrize(
@@ -114,18 +82,6 @@ def study() -> tuple[Repeated, ...]:
     return undisturbed().repeated
 
 
-def test_effects_are_ratios_of_medians() -> None:
-    effects = {effect.condition: effect for effect in COMPARED.effects_of(study())}
-    for name, against in (("blocking-c1", "polling-c1"), ("polling-many", "polling-c1")):
-        over, under = (Results(runs()[which]) for which in (name, against))
-        ratio = effects[name].ratios["p50_us"]
-        assert ratio is not None and over.p50_us is not None and under.p50_us is not None
-        # Equal repetitions have an interval without a width.
-        assert ratio.low == ratio.high == ratio.middle == over.p50_us / under.p50_us
-    assert not effects["rx-usecs-1-c1"].effective and effects["polling-rules-100-c1"].effective
-    assert "Operation not supported" in COMPARED.describe_effect(effects["rx-usecs-1-c1"])
-
-
 def test_effects_name_cpus_that_server_and_load_have_to_share() -> None:
     """The machine has two CPUs: enough for one thread and the load, too few for two threads. Here
     the base has the name of the condition that queues are compared with."""
@@ -149,13 +105,6 @@ def test_effects_of_disturbed_runs_have_no_interval() -> None:
         for effect in COMPARED.effects_of(disturbed)
         for ratio in effect.ratios.values()
     )
-
-
-def test_compared_as_json_names_every_setting() -> None:
-    report = compared(study())
-    assert {row["condition"] for row in report["settings"]} == set(runs())
-    assert all(type(row["effective"]) is bool for row in report["settings"])
-    assert len(list(COMPARED.settings_of(study()))) == len(report["settings"])
 
 
 def test_interactions_are_ratios_of_effects() -> None:

@@ -7,118 +7,21 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from labs.catalog import EXPERIMENTS, find, with_ledgers
+from labs.catalog import EXPERIMENTS, find
 from labs.errors import BadInput
-from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.experiments.buffers.results import article
 from labs.experiments.buffers.results import parameter as of_buffers
 from labs.read.claims.judge import check_columns
-from labs.read.claims.ledger import LINK, Article, parameter, read
+from labs.read.claims.ledger import Article, parameter, read
 from labs.read.claims.verdict import WORDS
-from labs.read.parse.http_clients import httping
 from tests.real_runs import real
 
 ROOT = Path(__file__).parents[4]
 LEDGER = article()
-
-# The article's own figures, in the order in which it has them.
-FIGURES: dict[str, Any] = {
-    "A1.1": 337,
-    "A1.2": 91.6,
-    "A1.4": {"min": 403.7, "mean": 404.2, "max": 404.6},
-    "A1.5": 400,
-    "A1.6": 13.4,
-    "A1.7": 14.9,
-    "A1.10": 50,
-    "A1.12": {
-        "rcv_space 1": 115840,
-        "rcv_ssthresh 1": 963295,
-        "rcv_space 2": 16550640,
-        "rcv_ssthresh 2": 52423872,
-        "rcv_space 3": 25868520,
-        "rcv_ssthresh 3": 52427352,
-    },
-    "A1.13": {
-        "net.ipv4.tcp_rmem": "4096 131072 6291456",
-        "net.ipv4.tcp_wmem": "4096 16384 4194304",
-        "net.core.rmem_default": "212992",
-        "net.core.rmem_max": "212992",
-        "net.core.wmem_default": "212992",
-        "net.core.wmem_max": "212992",
-    },
-    "A1.14": 2,
-    "A1.15": 2,
-    "A1.18": 2.5,
-}
-
-
-ROWS = {
-    "A1.2": {"shaped": {"goodput_mib_s": 91.7, "steady_mib_s": 91.6}},
-    "A1.8": {"both": {"goodput_mib_s": 77.8, "steady_mib_s": 92.7}},
-    "A1.9a": {"rmem100": {"goodput_mib_s": 76.9, "steady_mib_s": 89.2}},
-}
-
-
-def test_article_1_has_its_claims_in_order() -> None:
-    assert LEDGER.lab in [lab.name for lab in with_ledgers()]
-    parts = {3: "ab", 9: "ab", 17: "abc", 22: "ab"}
-    ids = [f"A1.{number}{part}" for number in range(1, 24) for part in parts.get(number, ("",))]
-    assert [claim.id for claim in LEDGER.claims] == ids
-    assert LEDGER.lab == "buffers"
-    assert [claim.id for claim in LEDGER.claims if claim.hardware] == ["A1.1", "A1.2"]
-
-
-def test_article_1_rows() -> None:
-    assert {claim.id: claim.rows for claim in LEDGER.claims if claim.rows} == ROWS
-
-
-def test_articles_are_cited() -> None:
-    assert LEDGER.citation == (
-        "article 1: How socket buffers affect TCP throughput (author not named; "
-        "measured on 13 April 2020, according to its wget output)"
-    )
-
-
-@pytest.mark.parametrize("id_", FIGURES)
-def test_article_1_expected_figures(id_: str) -> None:
-    assert LEDGER.claim(id_).expected == FIGURES[id_]
-
-
-def test_article_1_httping_summary_is_that_of_its_lines() -> None:
-    """Its own five lines; the ledger has its summary."""
-    said = httping(
-        "PING 192.168.247.129:80 (/):\n"
-        + "".join(
-            f"connected to 192.168.247.129:80 (426 bytes), seq={seq} time={time} ms\n"
-            for seq, time in enumerate((404.59, 403.72, 404.61, 403.73, 404.16))
-        )
-    )
-    expected = LEDGER.claim("A1.4").expected
-    assert isinstance(expected, dict)
-    assert expected == {
-        "min": round(min(said.times_ms), 1),
-        "max": round(max(said.times_ms), 1),
-        "mean": round(sum(said.times_ms) / 5, 1),
-    }
-
-
-def test_article_1_parameters_are_the_defaults_of_buffers() -> None:
-    own = Buffers()
-    assert {name: getattr(own, name) for name in LEDGER.parameters} == dict(LEDGER.parameters)
-    assert set(LINK) <= set(LEDGER.parameters)
-
-
-def test_article_1_conditions_are_those_of_buffers() -> None:
-    there = [one.name for one in find(LEDGER.lab).conditions(Buffers(size="full"))]
-    for claim in LEDGER.claims:
-        for pattern in claim.conditions:
-            assert any(fnmatchcase(name, pattern) for name in there), (claim.id, pattern)
 
 
 def test_parameter_of_a_run() -> None:

@@ -13,7 +13,6 @@ from plotly.graph_objects import Figure
 from labs.errors import BadInput
 from labs.read.capture import read
 from labs.read.capture.tcp_marks import marks
-from labs.read.display.provenance import of_run
 from labs.read.figures.ecdf import latency
 from labs.read.figures.ecdf import time_to_ack as chart_of_acks
 from labs.read.figures.ladder import MOST_PACKETS, ladder
@@ -21,7 +20,6 @@ from labs.read.figures.style import BLUE, GREEN, VERMILION
 from labs.read.figures.time_sequence import MOST_POINTS, time_sequence
 from labs.read.flows.exchanges import ARTICLE_OFF, exchanges
 from labs.read.flows.rtt import time_to_ack
-from tests.real_runs import real
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
 NAGLE = FOLDER / "nagle-off.pcap.gz"
@@ -151,13 +149,6 @@ def test_ladder_refuses_what_cannot_be_drawn() -> None:
         ladder(segments, 99)
     with pytest.raises(BadInput, match="no TCP at all"):
         ladder(segments[:0])
-
-
-def test_ladder_caption_names_testbed_kernel_and_link() -> None:
-    run = real("captured")
-    figure = ladder(read(run.file("client/capture.pcap")), rows=(0, 20), source=run)
-    assert caption(figure) == of_run(run)
-    assert "virtual · Linux 6.1" in caption(figure)
 
 
 def test_time_sequence_of_the_lossy_run() -> None:

@@ -12,22 +12,8 @@ import pytest
 
 from labs.read.capture import read
 from labs.read.flows.connection_state import connection_state, mss_bytes
-from labs.read.flows.exchanges import (
-    ARTICLE_OFF,
-    ARTICLE_ON,
-    CLIENT_ACK,
-    FIRST,
-    MOST_STEPS,
-    REQUEST,
-    REST,
-    SERVER_ACK,
-    WHOLE,
-    WINDOW,
-    describe_steps,
-    exchanges,
-    followed,
-)
-from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK, SENDING
+from labs.read.flows.exchanges import ARTICLE_OFF, ARTICLE_ON, exchanges, followed
+from labs.read.flows.reasons import NAGLE_AND_DELAYED_ACK
 from labs.read.flows.waits import stalls
 from tests.made_flows import ACK, BEGIN_US, PSH, SYN, Segment, capture, segment
 
@@ -35,59 +21,12 @@ FOLDER = Path(__file__).parents[3] / "fixtures" / "exchanges"
 # ab's report of the run that is recorded: 200 requests on 20 connections, 615 bytes of page and
 # 238 of head, 101 bytes of request.
 REQUESTS, CONNECTIONS = 200, 20
-QUICK = (REQUEST, SERVER_ACK, FIRST, CLIENT_ACK, REST, CLIENT_ACK)
 PORT = 20_000
-# What nginx writes before a file of 2 MiB.
-HEAD_BYTES = 241
 
 
 @cache
 def table(name: str) -> pandas.DataFrame:
     return exchanges(read(next(FOLDER.glob(f"{name}.pcap*"))))
-
-
-def test_followed_with_nagle_nine_of_ten_requests() -> None:
-    """The first request of a connection meets a client that still acknowledges at once."""
-    followers = followed(table("nagle-off"), ARTICLE_OFF)
-    assert (followers.requests, followers.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
-    assert followers.share == pytest.approx(0.9)
-    assert followers.others == {QUICK: CONNECTIONS}
-    first = table("nagle-off")["request"] == 0
-    assert set(table("nagle-off").loc[first, "steps"]) == {QUICK}
-
-
-def test_followed_without_nagle_the_other_sequence() -> None:
-    followers = followed(table("nagle-on"), ARTICLE_ON)
-    assert (followers.requests, followers.follow) == (REQUESTS, REQUESTS - CONNECTIONS)
-    assert followed(table("nagle-on"), ARTICLE_OFF).follow == 0
-
-
-def test_followed_of_a_connection_per_request_has_no_silence() -> None:
-    """A3.5. The 600 packets that are kept end before the last connections are answered."""
-    rows = table("nagle-no-k")
-    assert (rows["request"] == 0).all() and rows["gap_ms"].max() < 20
-    followers = followed(rows, QUICK)
-    assert followers.follow > 40 and set(followers.others) == {(REQUEST, SERVER_ACK)}
-
-
-def test_in_words_of_the_article_s_sequences() -> None:
-    assert describe_steps(ARTICLE_OFF) == (
-        "request; first part; silence; client's ACK; rest; client's ACK"
-    )
-    assert describe_steps(ARTICLE_ON) == "request; first part; rest; client's ACK"
-
-
-def test_exchanges_sizes_and_silences_of_the_stalled() -> None:
-    rows = table("nagle-off")
-    rows = rows[rows["steps"] == ARTICLE_OFF]
-    assert set(rows["request_bytes"]) == {101} and set(rows["answer_bytes"]) == {238 + 615}
-    assert set(rows["segments"]) == {5}
-    assert set(rows["reason"]) == {NAGLE_AND_DELAYED_ACK.name}
-    assert set(rows["waiting"]) == {"server"} and set(rows["waited_for"]) == {"client"}
-    # TCP_ATO_MIN is HZ/25 = 40 ms; this kernel's HZ is 250, so that a timer may be a tick late.
-    assert rows["gap_ms"].between(40, 48).all()
-    # The answer comes in two parts, the second one at once when the silence ends.
-    assert (rows["latency_ms"] - rows["gap_ms"] - rows["first_byte_ms"]).between(0, 1).all()
 
 
 def test_exchanges_gap_is_that_of_the_segments() -> None:
@@ -100,37 +39,6 @@ def test_exchanges_gap_is_that_of_the_segments() -> None:
     assert gaps.idxmax() == row["gap_before"]
     assert gaps.max() / 1e6 == pytest.approx(row["gap_ms"])
     assert len(packets) == row["segments"]
-
-
-def test_exchanges_without_a_stall_have_no_reason() -> None:
-    rows = table("nagle-on")
-    assert set(rows["reason"]) == {SENDING.name}  # no gap of 4 ms
-    assert rows["latency_ms"].median() < 5
-
-
-def test_exchanges_without_an_answer_have_no_latency() -> None:
-    rows = table("stopped-reader")
-    assert rows["latency_ms"].isna().all() and (rows["answer_bytes"] == 0).all()
-    # The probes of the closed window belong to it, the keep-alives after it do not.
-    assert rows["gap_ms"].iloc[0] == pytest.approx(863.973)
-
-
-def test_exchanges_count_retransmissions_once() -> None:
-    rows = table("outage")
-    assert (rows["answer_bytes"] == 3000).all() and len(rows) == 12
-    assert set(rows["request_bytes"]) == {5, 6}  # ask 0 to ask 11
-    again = rows[rows["steps"].map(lambda steps: "retransmission" in steps)]
-    assert len(again) == 1 and again["gap_ms"].iloc[0] == pytest.approx(639.9, abs=0.1)
-    others = followed(rows, (REQUEST, WHOLE, CLIENT_ACK))
-    assert (others.follow, others.others[REQUEST, SERVER_ACK, WHOLE, CLIENT_ACK]) == (9, 2)
-
-
-def test_exchanges_of_a_download_is_one_with_short_steps() -> None:
-    rows = table("lossy")
-    assert rows["answer_bytes"].tolist() == [(2 << 20) + HEAD_BYTES]
-    steps = rows["steps"].iloc[0]
-    # Part and ACK in turn, again and again, are told once.
-    assert steps[:7] == (*QUICK, WINDOW) and len(steps) == MOST_STEPS + 1
 
 
 def test_exchanges_of_no_request_is_empty() -> None:

@@ -59,12 +59,6 @@ def trouble(account: Account) -> set[of.Reason]:
     return {finding.reason for finding in account.findings if finding.is_trouble}
 
 
-def test_1_a_refused_syn_is_no_loss() -> None:
-    file_account = explain(TRUTH / "explain-connection-refused.pcap.gz")
-    assert all(trouble(account) == {of.REFUSED} for account in file_account.accounts)
-    assert "refused" in file_account.describe()
-
-
 def test_1_a_refused_syn_that_is_repeated_is_no_loss(tmp_path: Path) -> None:
     """SYN and reset, three times, as a host that does not listen answers a stubborn client."""
     made = []
@@ -121,12 +115,6 @@ def test_3_a_repeated_syn_measures_nothing(tmp_path: Path) -> None:
     assert of.DELAYED_ACK not in times(account)
 
 
-def test_4_an_unanswered_syn_is_no_capture_begun_late() -> None:
-    file_account = explain(TRUTH / "explain-connection-unanswered.pcap.gz")
-    assert file_account.verdict.without_syn == 0
-    assert trouble(file_account.accounts[0]) == {of.UNANSWERED}
-
-
 def test_5_one_segment_after_doubling_timers_is_a_timeout(tmp_path: Path) -> None:
     """Retransmitted after 0.2, 0.6, 1.2, 2.4 and 4.8 s."""
     made = handshake(1_000)
@@ -138,20 +126,6 @@ def test_5_one_segment_after_doubling_timers_is_a_timeout(tmp_path: Path) -> Non
     assert times(account)[of.TIMEOUT] == pytest.approx(4800, abs=10)
 
 
-def test_5_an_outage_is_one_timeout() -> None:
-    """3.5 s of 3.7 s; its end is the last retransmission that got through."""
-    account = only(TRUTH / "explain-retransmission-timeout.pcap.gz")
-    assert times(account)[of.TIMEOUT] / account.duration_ms > 0.9
-    (finding,) = [finding for finding in account.findings if finding.reason == of.TIMEOUT]
-    assert (finding.waiting, finding.waited_for) == ("client", "server")
-
-
-def test_7_a_window_below_one_segment_is_no_application() -> None:
-    account = only(FIXTURES / "explain" / "window-below-one-segment-00.pcap.gz")
-    assert times(account)[of.SILLY_WINDOW] / account.duration_ms > 0.7
-    assert of.APPLICATION not in trouble(account)
-
-
 def test_7_a_wait_next_to_a_hole_cannot_be_told(tmp_path: Path) -> None:
     """The capture lacks a response, which the client acknowledges."""
     header, packets = records(unpacked("explain-delayed-ACK", tmp_path))
@@ -160,38 +134,6 @@ def test_7_a_wait_next_to_a_hole_cannot_be_told(tmp_path: Path) -> None:
     file_account = explain(path)
     assert file_account.verdict.holes >= 1
     assert times(file_account.accounts[0])[of.UNTOLD] > 20
-
-
-def test_a_flight_that_does_not_grow_shows_the_send_buffer() -> None:
-    """A real transfer from a buffer of 80,000 bytes (benchmarks/explain, seed 1299709): 55 segments
-    in flight once, then 50 in each of nine rounds. Nothing was lost, so cubic's window grew."""
-    account = only(FIXTURES / "explain" / "send-buffer-02.pcap.gz")
-    assert times(account)[of.SEND_BUFFER] / account.duration_ms > 0.5
-    assert of.CONGESTION_WINDOW not in times(account)
-
-
-def test_a_needless_copy_leaves_the_repair_of_a_loss_what_it_was() -> None:
-    """Linux 5.10 repairs one loss by fast recovery, and then sends that segment once more, of which
-    a DSACK tells (benchmarks/explain, seed 15485863)."""
-    reasons = trouble(only(FIXTURES / "explain" / "fast-recovery-08.pcap.gz"))
-    assert {of.FAST_RECOVERY, of.SPURIOUS} <= reasons
-    assert of.DOUBLE_LOSS not in reasons
-
-
-def test_a_fin_that_was_lost_before_the_capture_is_no_hole() -> None:
-    """Both directions are dropped between client and server, and it was captured at the server: the
-    client's FIN comes only with its retransmission, after a segment that follows it."""
-    file_account = explain(FIXTURES / "explain" / "retransmission-timeout-06.pcap.gz")
-    assert file_account.verdict.holes == 0
-    (account,) = file_account.accounts
-    assert times(account)[of.TIMEOUT] / account.duration_ms > 0.9
-    assert of.UNTOLD not in times(account)
-
-
-def test_8_recovery_is_never_nothing_to_send() -> None:
-    for name in ("explain-fast-recovery", "explain-zero-window", "explain-SYN-repeated"):
-        assert of.IDLE not in times(only(TRUTH / f"{name}.pcap.gz"))
-    assert of.FAST_RECOVERY in trouble(only(TRUTH / "explain-fast-recovery.pcap.gz"))
 
 
 def test_9_a_delayed_ack_covers_less_than_two_segments(tmp_path: Path) -> None:
@@ -254,18 +196,6 @@ def test_parts_add_up_to_the_whole() -> None:
             )
 
 
-def test_gave_up_and_zero_window_name_the_end() -> None:
-    for name, reason, end in (
-        ("explain-gave-up", of.GAVE_UP, "server"),
-        ("explain-zero-window", of.ZERO_WINDOW, "client"),
-        ("explain-SYN-repeated", of.SYN_REPEATED, "client"),
-    ):
-        account = only(TRUTH / f"{name}.pcap.gz")
-        findings = [finding for finding in account.findings if finding.reason == reason]
-        assert end in {finding.waited_for for finding in findings}, name
-        assert max(finding.time_ms for finding in findings) > 0.5 * account.duration_ms
-
-
 def test_as_json_follows_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
     for path in TRUTH.glob("explain-*.pcap.gz"):
         jsonschema.validate(explain(path).as_json(), SCHEMA)
@@ -320,16 +250,6 @@ def test_ladder_command_draws_the_worst_wait(
         assert main([*words[1:-1], str(tmp_path / "x.html")]) == 0, capsys.readouterr().err
 
 
-def test_a_repaired_loss_is_one_finding() -> None:
-    """Its time and its count stand in one sentence, which names the sender."""
-    (finding,) = [
-        finding
-        for finding in only(EXCHANGES / "lossy.pcap.gz").findings
-        if finding.reason == of.FAST_RECOVERY
-    ]
-    assert finding.waited_for == "server" and finding.count == 11 and finding.time_ms > 300
-
-
 def test_waits_without_the_handshake_hold_back(tmp_path: Path) -> None:
     late = without_syns(EXCHANGES / "download.pcap.gz", tmp_path / "late.pcap")
     (connection,) = explained_waits(read(late)).connections
@@ -359,12 +279,14 @@ def flights(path: Path, sizes: list[int], *, pause_us: int = 0, cwr_in: int = -1
 
 
 @pytest.mark.parametrize("cwr_in", [-1, 4])
-def test_a_reduced_flight_is_the_congestion_window(cwr_in: int, tmp_path: Path) -> None:
+def test_a_flight_that_marks_reduced_is_the_congestion_window_of_ecn(
+    cwr_in: int, tmp_path: Path
+) -> None:
     """Marks (ECN) reduce cubic's window to 0.7, from which it grows slowly; nothing is lost."""
     sizes = [10, 20, 40, 80, *([56] * 6), *([57] * 4), *([58] * 4)]
     times_ms = times(flights(tmp_path / "x.pcap", sizes, cwr_in=cwr_in))
     assert of.SEND_BUFFER not in times_ms
-    assert times_ms[of.CONGESTION_WINDOW] > 200
+    assert times_ms[of.ECN_MARKS] > 200 and of.CONGESTION_WINDOW not in times_ms
 
 
 def test_bursts_after_idle_time_that_do_not_grow_are_no_slow_start(tmp_path: Path) -> None:
@@ -443,7 +365,8 @@ def test_14_an_even_writer_does_not_fill_the_path(tmp_path: Path) -> None:
     account = only(capture(tmp_path / "x.pcap", even_writer(55_000)))
     assert of.PATH not in times(account)
     (untold,) = [finding for finding in account.findings if finding.reason == of.UNTOLD]
-    assert untold.time_ms > 0.5 * account.duration_ms and "pacing" in untold.detail
+    assert untold.time_ms > 0.5 * account.duration_ms
+    assert untold.either == (of.PATH, of.APPLICATION)
 
 
 def echoing(at_ms: int, echoed_ms: int) -> bytes:
@@ -569,9 +492,10 @@ def test_17_what_was_sent_in_vain_takes_no_time() -> None:
 
 
 def test_17_before_a_reset_nothing_is_known() -> None:
-    text = explain(TRUTH / "explain-reset.pcap.gz").describe()
-    assert "nothing was sent until the server reset" in text
-    assert "all data had been acknowledged" in text and "nobody had anything" not in text
+    account = only(TRUTH / "explain-reset.pcap.gz")
+    assert of.IDLE not in times(account)
+    (untold,) = [finding for finding in account.findings if finding.reason is of.UNTOLD]
+    assert untold.either == (of.APPLICATION, of.TIMEOUT) and "log" in untold.decide
 
 
 def test_18_without_any_distance_a_short_gap_is_no_timer(tmp_path: Path) -> None:
@@ -636,10 +560,6 @@ def test_20_a_refusal_by_icmp_is_one_for_stalls_and_comments(tmp_path: Path) -> 
     assert not any("Nothing answered" in text for text in shown)
 
 
-def test_21_only_established_connections_have_an_rtt_to_measure() -> None:
-    assert explain(TRUTH / "explain-connection-refused.pcap.gz").verdict.rtt_unknown == 0
-
-
 def test_21_timestamps_in_microseconds_are_no_clock_that_is_set(tmp_path: Path) -> None:
     """As of tcp_usec_ts: 40 segments of each end, 50 ms apart, and one pause of 2 s."""
     made, at, seq = [], 0, 1001
@@ -672,19 +592,6 @@ def test_22_a_later_fragment_of_a_tunnel_has_no_header(tmp_path: Path) -> None:
     made = [*answered(), (50_000, in_gre(segment(PORT, 1, 9, 9, ACK, length=99), 1, fragment=64))]
     file_account = explain(capture(tmp_path / "x.pcap", made))
     assert len(file_account.accounts) == 1 and file_account.remarks.counts["later_fragments"] == 1
-
-
-def test_23_sentences_count_as_english_does(tmp_path: Path) -> None:
-    text = explain(TRUTH / "explain-delayed-ACK.pcap.gz").describe()
-    assert "the handshake took 22.3 ms" in text and "28 requests and their responses" in text
-    assert "1 ACK was delayed, but nobody waited for it" in text
-    text = explain(TRUTH / "explain-SYN-repeated.pcap.gz").describe()
-    assert "a lost SYN or SYN-ACK was repeated" in text
-    text = explain(TRUTH / "explain-fast-recovery.pcap.gz").describe()
-    assert "See it" in text and "--frames" in text.split("See it")[1]
-    late = [*answered(), *burst(40_500, 5001, 2)][1:]
-    lines = explain(capture(tmp_path / "x.pcap", late[3:])).verdict.lines
-    assert any(line.startswith("The connection began before the capture") for line in lines)
 
 
 def test_every_rule_is_in_a_list() -> None:

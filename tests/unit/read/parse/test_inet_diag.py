@@ -36,52 +36,6 @@ def message(*attributes: bytes, family: int = 2, state: int = 1, timer: int = 0)
     )
 
 
-def test_samples_of_6_1_with_dctcp() -> None:
-    found = samples("samples-6.1-dctcp-server.bin")
-    established = [sample for sample in found if sample.state == "ESTAB"]
-    assert len(established) >= 10
-    last = established[-1]
-    assert last.tcp is not None
-    assert last.memory is not None
-    assert (last.local_address, last.local_port, last.congestion) == ("10.77.0.1", 80, "dctcp")
-    assert last.tcp.snd_mss_bytes == 1448
-    assert last.tcp.min_rtt_us == 40_000
-    assert isinstance(last.algorithm, inet_diag.Dctcp)
-    assert last.algorithm.dctcp_enabled == 1
-    # 6.1 ends with snd_wnd: 232 bytes.
-    assert last.tcp.snd_wnd_bytes is not None
-    assert last.tcp.rcv_wnd_bytes is None
-    assert last.tcp.beyond_bytes == 0
-    assert {sample.unknown_attributes for sample in found} == {()}
-
-
-def test_samples_of_a_handshake_have_no_tcp_info() -> None:
-    first, *_, last = samples("samples-6.1-handshake.bin")
-    assert (first.state, first.tcp, first.memory) == ("SYN-RECV", None, None)
-    assert last.state == "ESTAB"
-
-
-def test_samples_of_6_1_with_bbr() -> None:
-    rates = [
-        sample.algorithm
-        for sample in samples("samples-6.1-loss-bbr.bin")
-        if isinstance(sample.algorithm, inet_diag.Bbr)
-    ]
-    assert rates[-1].bbr_min_rtt_us == 40_000
-    assert 11e6 < rates[-1].bbr_bw_bytes_s < 15e6
-    assert rates[0].bbr_pacing_gain == pytest.approx(2.887, abs=0.001)
-
-
-def test_samples_of_6_12_have_the_receivers_window() -> None:
-    found = [sample for sample in samples("samples-6.12-loss-cubic.bin") if sample.tcp]
-    last = found[-1].tcp
-    assert last is not None
-    assert last.rcv_wnd_bytes is not None
-    assert (last.total_rto, last.received_ce_segments, last.beyond_bytes) == (0, None, 0)
-    assert last.total_retrans_segments
-    assert {sample.unknown_attributes for sample in found} == {()}
-
-
 def test_samples_of_6_18_have_every_field() -> None:
     found = samples("samples-loopback.bin")
     full = [sample.tcp for sample in found if sample.tcp is not None]

@@ -19,10 +19,6 @@ def read(name: str) -> str:
     return (FIXTURES / name).read_text()
 
 
-def by_state(name: str, state: str) -> list[ss.Socket]:
-    return [socket for socket in ss.rows(read(name)) if socket.state == state]
-
-
 @pytest.mark.parametrize("name", PLAIN)
 def test_rows_knows_every_recorded_token(name: str) -> None:
     rows = ss.rows(read(name))
@@ -49,102 +45,6 @@ def test_rows_of_one_line_equal_those_of_two() -> None:
             one[key].congestion,
             one[key].flags,
         )
-
-
-def test_rows_skips_the_header() -> None:
-    assert "Recv-Q" in read("ss-header.txt")
-    assert all(row.state for row in ss.rows(read("ss-header.txt")))
-    assert len(ss.rows(read("ss-tcp-and-udp.txt"))) == len(ss.rows(read("ss-header.txt")))
-
-
-def test_rows_without_a_state_column() -> None:
-    rows = ss.rows(read("ss-one-state.txt"))
-    assert {row.state for row in rows} == {""}
-    assert all(row.local_port for row in rows)
-
-
-def test_rows_states_and_shutdowns() -> None:
-    (half_closed,) = by_state("ss-all-states.txt", "FIN-WAIT-2")
-    (closing,) = by_state("ss-all-states.txt", "CLOSE-WAIT")
-    assert (half_closed.shutdown, closing.shutdown) == ("<--", "-->")
-    (waiting,) = by_state("ss-all-states.txt", "TIME-WAIT")
-    assert waiting.memory is None
-    assert waiting.timer is not None
-    assert waiting.timer.name == "timewait"
-    assert 50_000 < waiting.timer.expires_ms <= 60_000
-    assert len(by_state("ss-all-states.txt", "SYN-SENT")) >= 2
-
-
-def test_rows_addresses_of_both_families() -> None:
-    addresses = {row.local_address for row in ss.rows(read("ss-all-states.txt"))}
-    assert {"127.0.0.1", "::1", "::ffff:127.0.0.1", "*"} <= addresses
-    peers = {row.peer_port for row in by_state("ss-all-states.txt", "LISTEN")}
-    assert peers == {None}
-
-
-def test_rows_of_a_closed_window_show_the_persist_timer() -> None:
-    (sender,) = [row for row in ss.rows(read("ss-all-states.txt")) if row.congestion == "reno"]
-    assert sender.timer is not None
-    assert sender.timer.name == "persist"
-    assert sender.send_q_bytes > 1_000_000
-    assert sender.info["notsent_bytes"] > 1_000_000
-    assert sender.info["backoff"] >= 1
-
-
-def test_blocks_fields_of_one_socket() -> None:
-    last = ss.blocks(read("ss-6.1-server.txt"))[-1]
-    (socket,) = last.sockets
-    assert (socket.state, socket.local_port, socket.peer_address) == ("ESTAB", 80, "10.77.0.2")
-    assert socket.memory == SocketMemory(0, 131072, 0, 4194304, 3944, 2891928, 0, 0, 0)
-    assert socket.info["snd_wnd_bytes"] == 3144448
-    assert socket.info["unacked_segments"] * socket.info["snd_mss_bytes"] == 2784504
-    assert socket.congestion == "cubic"
-    assert (socket.info["snd_wscale"], socket.info["rcv_wscale"]) == (7, 7)
-    assert socket.info["rwnd_limited_pct"] + socket.info["sndbuf_limited_pct"] < 100
-    assert {"ts", "sack"} <= set(socket.flags)
-
-
-def test_blocks_fields_of_losses_and_bbr() -> None:
-    block = ss.blocks(read("ss-6.1-loss-bbr.txt"))[-2]
-    (socket,) = block.sockets
-    assert socket.congestion == "bbr"
-    assert socket.info["bbr_min_rtt_ms"] == 40
-    assert socket.info["bbr_cwnd_gain"] == 2
-    assert socket.info["retrans_segments"] == socket.info["lost_segments"] == 16
-    assert socket.info["total_retrans_segments"] == 124
-    assert socket.info["sacked_segments"] == 549
-    assert socket.info["bbr_bw_bits_s"] == 106175512
-
-
-def test_blocks_fields_of_dctcp_and_ecn() -> None:
-    (socket,) = ss.blocks(read("ss-6.1-dctcp-server.txt"))[-2].sockets
-    assert socket.congestion == "dctcp"
-    assert {"ecn", "ecnseen"} <= set(socket.flags)
-    assert socket.info["dctcp_alpha"] == 447
-    assert socket.info["dctcp_ab_tot"] == 2590472
-
-
-def test_rows_rates_with_and_without_a_suffix() -> None:
-    rates = [
-        row.info["send_bits_s"]
-        for row in ss.rows(read("ss-rounded-rates.txt"))
-        if "send_bits_s" in row.info
-    ]
-    assert max(rates) > 1e11
-    exact = [
-        row.info["send_bits_s"]
-        for row in ss.rows(read("ss-all-states.txt"))
-        if "send_bits_s" in row.info
-    ]
-    assert len(exact) == len(rates)
-
-
-def test_blocks_have_a_time_and_a_mark() -> None:
-    blocks = ss.blocks(read("ss-6.1-dctcp-client.txt"))
-    assert [block.mark for block in blocks] == ["start", "", "", "end"]
-    assert [block.at_ns for block in blocks] == sorted(block.at_ns for block in blocks)
-    assert blocks[0].sockets[0].state == "SYN-SENT"
-    assert blocks[-1].sockets[0].state == "LAST-ACK"
 
 
 def test_flat_names_the_columns_of_the_table() -> None:

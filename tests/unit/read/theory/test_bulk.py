@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,16 +16,17 @@ import pytest
 
 from benchmarks.model import flow_of
 from benchmarks.points import read
+from labs.drive.record import kept_answers
 from labs.errors import BadInput
 from labs.guest.units import KIB, MB, MIB
 from labs.read.native.objects import performed_as_c
-from labs.read.theory import bulk_simulation
+from labs.read.theory import bulk, bulk_simulation
 from labs.read.theory.bdp import line_goodput_bytes_s
-from labs.read.theory.bulk import LINK, Transfer, transfer
+from labs.read.theory.bulk import LINK, Transfer, simulated, transfer
 from labs.read.theory.bulk_flow import RENO, Flow
 from labs.read.theory.bulk_interval import interval
 from labs.read.theory.bulk_sender import RECEIVE_WINDOW, SEND_BUFFER, SLOW_START, WAKE_UP
-from labs.read.theory.bulk_simulation import Simulation
+from labs.read.theory.bulk_simulation import DIGEST, Simulation
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "theory"
 MEASURED: list[dict[str, Any]] = json.loads((FIXTURES / "transfers.json").read_text())["points"]
@@ -262,3 +264,45 @@ def test_simulation_send_buffer(writes_per_wake: int) -> None:
     simulation = Simulation(replace(small, writes_per_wake=writes_per_wake), MB)
     simulation.run()
     assert 128 * KIB < simulation.sender.queued <= 256 * KIB + 1448 + 960
+
+
+FLOWS = (
+    Flow(rate_mbit=100.0, rtt_ms=40.0, kernel="6.1"),
+    Flow(rate_mbit=33.3, rtt_ms=7.1, kernel="7.2", sndbuf_bytes=65_536, sndbuf_locked=True),
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of kept answers of a new user."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    _forget()
+    yield tmp_path / "labs" / "answers" / f"{DIGEST}.jsonl"
+    _forget()
+
+
+def _forget() -> None:
+    """As in a new process."""
+    transfer.cache_clear()
+    kept_answers._known.cache_clear()
+
+
+def refused() -> str:
+    raise AssertionError("simulated again")
+
+
+@pytest.mark.parametrize(
+    ("flow", "transfer_bytes"), [(FLOWS[0], 2_000_000), (FLOWS[1], 2_000_000), (FLOWS[0], 1000)]
+)
+def test_transfer_reads_back_what_was_simulated(
+    file: Path, monkeypatch: pytest.MonkeyPatch, flow: Flow, transfer_bytes: int
+) -> None:
+    now = simulated(flow, transfer_bytes)
+    assert bool(now.cannot_say) == (transfer_bytes == 1000)
+    assert transfer(flow, transfer_bytes) == now
+    assert file.stat().st_mode & 0o777 == 0o600
+    _forget()
+    monkeypatch.setattr(bulk, "simulated", lambda *_: refused())
+    assert transfer(flow, transfer_bytes) == now  # to the last digit
+    with pytest.raises(AssertionError, match="simulated again"):
+        transfer(flow, transfer_bytes + 1)

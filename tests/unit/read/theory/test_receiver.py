@@ -152,7 +152,7 @@ def test_sock_set_rcvbuf_moves_the_clamp_since_7_1() -> None:
     ("kernel", "length", "ratio"), [("6.12", 1024, 132), ("6.12", 1448, 153), ("7.2", 1448, 153)]
 )
 def test_measure_rcv_mss_sets_the_ratio(kernel: str, length: int, ratio: int) -> None:
-    """153 was measured with this laboratory's kernels (tests/unit/read/theory/test_windows.py); 132
+    """153 was measured with this laboratory's kernels (tests/unit/read/theory/test_paths.py); 132
     is 1024 of 1984."""
     r = listening(kernel, 64, mss_bytes=1460)
     measure(r, kernel, length)
