@@ -174,7 +174,7 @@ def figures(lab: str) -> Iterator[tuple[str, Any]]:
     """The table, the marks and the title of every figure of the small studies."""
     charts, every = getattr(labs.charts, lab), studies(lab)
     for study in every[:1]:
-        calls = {
+        calls: dict[str, tuple[Any, ...]] = {
             **{name: (study.results(),) for name in OF_A_TABLE.get(lab, ())},
             **dict.fromkeys(OF_A_STUDY.get(lab, ()), (study,)),
             **{
