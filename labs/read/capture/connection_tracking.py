@@ -179,7 +179,7 @@ def connection_columns(connections: np.ndarray[Any, Any]) -> dict[str, Any]:
     for end in ENDS:
         side = connections[f"by_{end}"]
         for name in OF_END:
-            values = side["scale_offered" if name == "wscale" else name]
+            values = side["scale" if name == "wscale" else name]
             if name in OF_SYN:
                 seen = side["syn_seen"] != 0
                 values = np.where(seen, np.maximum(values, -1), -1).astype(np.int32)

@@ -215,10 +215,8 @@ def _selective(segments: Table) -> tuple[Array, Array, Array, Array]:
     twice = (right <= 0) | inside
     repeats[some] = numpy.where(twice, numpy.asarray(segments["ack_rel"])[some] + left, NONE)
     sacks[some] = ~twice | (blocks > 1)
-    edges = numpy.array(
-        [(beyond(f"sack_left_{n}"), beyond(f"sack_right_{n}")) for n in range(1, 5)]
-    )
-    above = (edges[:, 0] > 0) & (numpy.arange(1, 5)[:, None] <= blocks)
+    edges = numpy.array([(beyond(f"sack_left_{n}"), beyond(f"sack_right_{n}")) for n in (1, 2)])
+    above = (edges[:, 0] > 0) & (numpy.array([[1], [2]]) <= blocks)
     relative = numpy.asarray(segments["ack_rel"])[some]
     far = numpy.int64(1) << 40
     has = above.any(axis=0)

@@ -45,6 +45,7 @@ class Facts:
     mtu_of: int = 0  # the direction whose packet was too large
     lacks_scaling: bool = False
     lacks_sack: bool = False
+    scales: tuple[int, int] = (-1, -1)  # that the SYNs offered, where one lacks the option
 
 
 NO_FACTS: Final = Facts()
@@ -65,6 +66,7 @@ def icmp_errors(connections: Array) -> dict[int, Facts]:
             int(connections["too_big_of"][number]),
             bool(scaling[number]),
             bool(sack[number]),
+            (int(sides[0]["scale_offered"][number]), int(sides[1]["scale_offered"][number])),
         )
         for number in numpy.flatnonzero(scaling | sack | (words != 0) | (mtu != 0)).tolist()
     }
@@ -106,6 +108,8 @@ def offered(dialogue: Dialogue, row: dict[str, Any]) -> dict[str, Options]:
             mss, scale, sack, stamps = (
                 row[f"{end}_{name}"] for name in ("mss", "wscale", "sack_permitted", "timestamps")
             )
+            if dialogue.facts.scales[side] >= 0:
+                scale = dialogue.facts.scales[side]
             ecn = bool(state.flags[syns[-1]] & ECE)
             every[end] = Options(mss or None, scale, bool(sack), bool(stamps), ecn)
     return every
