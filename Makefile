@@ -15,7 +15,7 @@ export MYPY_CACHE_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/labs/mypy
 .PHONY: help ready lab student test vegeta box test-vm test-browser test-bare test-sandbox test-course
 .PHONY: fuzz-capture fuzz-explain fuzz-runs explain-truth
 .PHONY: benchmark benchmark-batch benchmark-capture benchmark-netfilter model figure metadata
-.PHONY: same answers wheel wheels host-variants kernel-reproducible lock clean
+.PHONY: same answers wheel wheels kernel-reproducible lock clean
 
 help:                   ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -29,11 +29,11 @@ lab: ready              ## the first notebook as a report: recorded runs first, 
 	@setup/lab.sh
 
 test: FOR = test
-# For a classroom: make student TESTBED=recorded KERNEL=6.12 LINK=100x40 ZIP=copies.zip
+# For a classroom: make student TESTBED=recorded KERNEL=6.12 LINK=100x40
 student: ready          ## the students' copies of the notebooks, in student/; keeps edited ones
 	@$(BIN)/labs student notebooks/*.ipynb --into student \
 		$(if $(TESTBED),--set TESTBED=$(TESTBED)) $(if $(KERNEL),--set KERNEL=$(KERNEL)) \
-		$(if $(LINK),--link $(LINK)) $(if $(ZIP),--zip $(ZIP))
+		$(if $(LINK),--link $(LINK))
 
 # With CI=true a kernel that cannot be built and a tier that cannot run are errors, not skips
 # (tests/conftest.py says which tiers); LABS_REQUIRE=virtual,namespaces names other tiers.
@@ -71,10 +71,6 @@ test-bare:              ## lab and test on a bare Debian (RELEASE=trixie, AS=use
 test-sandbox:           ## the recipes of docs/where.md in a sandbox like a container's; needs root
 	@setup/system.sh bare
 	@setup/test-sandbox.sh $(RECIPES)
-
-host-variants: FOR = test
-host-variants: ready    ## the same runs on 156 variants of this host, byte by byte; needs root
-	@$(BIN)/python -m tests.host_variants
 
 benchmark: ready        ## the speed of runs, as ratios where possible
 	$(BIN)/python benchmarks/virtual.py

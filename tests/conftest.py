@@ -53,7 +53,7 @@ LONGEST = (
     *("virtual/test_buffers.py", "virtual/test_windows.py", "virtual/test_shared_links.py"),
     *("virtual/test_nagle.py", "virtual/test_sweeps.py", "virtual/test_boot_ends.py"),
     *("virtual/test_boot_inside.py", "virtual/test_boot_escape.py", "virtual/test_verify.py"),
-    *("virtual/test_host_variants.py", "unit/read/capture/test_reader.py"),
+    *("virtual/test_kit.py", "unit/read/capture/test_reader.py"),
     *("unit/project/test_wheel.py", "virtual/test_contract.py", "virtual/test_bbr_draft.py"),
     *("virtual/test_watchdog.py", "virtual/test_signals.py", "virtual/test_recipes.py"),
     *("browser/test_jupyterlab.py", "virtual/test_launch.py", "virtual/test_kernel.py"),

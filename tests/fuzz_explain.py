@@ -31,7 +31,8 @@ from labs.read.capture.connection_tracking import connection_rows
 from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import COUNTS, remarks
 from labs.read.flows.account import FileAccount
-from labs.read.flows.explain import account, icmp_errors
+from labs.read.flows.explain import account
+from labs.read.flows.path import icmp_errors
 from tests.captures import pcap
 from tests.fuzz_capture import CRASHES, mutated, seeds
 from tests.shells import KINDS

@@ -186,9 +186,9 @@ def figures(lab: str) -> Iterator[tuple[str, Any]]:
         if lab == "stack":
             for name in ("distribution", "work_per_request"):
                 calls[name] = (study, "polling-c1", "blocking-c1", "nginx-c1")
-        for name, given in calls.items():
+        for name, arguments in calls.items():
             try:
-                figure = getattr(charts, name.split()[0])(*given)
+                figure = getattr(charts, name.split()[0])(*arguments)
             except LabError as error:
                 yield f"figure {name}", str(error)
                 continue

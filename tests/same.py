@@ -277,7 +277,7 @@ def exercises() -> Shown:
     """What each exercise expects, on every kernel and on the default exercise."""
     from labs.catalog import LABS, find
     from labs.errors import LabError
-    from labs.grading.run_evidence import RunEvidence
+    from labs.grading.grade_sheet import RunEvidence
     from labs.read.exercises.exercise import of_lab
 
     for name in LABS:

@@ -23,6 +23,8 @@ FIELDS = (
     "frame.number",
     "frame.time_epoch",
     "ip.id",
+    "ip.ttl",
+    "ipv6.hlim",
     "tcp.stream",
     "tcp.seq_raw",
     "tcp.ack_raw",
@@ -135,6 +137,7 @@ def segments(path: Path, fragments: bool = False) -> pd.DataFrame:
         row = {
             "frame": number(found["frame.number"]),
             "ip_id": number(found["ip.id"].rpartition(",")[2]),  # the innermost
+            "ttl": number((found["ip.ttl"] or found["ipv6.hlim"]).rpartition(",")[2]),
             "time_ns": nanoseconds(found["frame.time_epoch"]),
             "connection": connection(path, found["tcp.stream"]),
             "seq": number(found["tcp.seq_raw"]),

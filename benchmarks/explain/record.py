@@ -11,10 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.explain.scenarios import Scenario
-from labs.drive.kernel.boot import PATH, boot
-from labs.drive.kernel.guest_root import guest_root, kept_root
+from labs.drive.kernel.boot import boot
+from labs.drive.kernel.guest_root import kept_root
+from labs.drive.kernel.kept_copy import file
+from labs.drive.kernel.kit_maker import sources
+from labs.drive.kernel.programs import programs
 from labs.drive.kernel.store import find
-from labs.errors import Missing
 
 GUEST = Path(__file__).with_name("guest.py")
 INTERPRETER = Path("/usr/bin/python3")
@@ -29,14 +31,9 @@ def record(scenarios: Sequence[Scenario], out: Path, *, jobs: int = 2) -> None:
         scenario for scenario in scenarios if not (out / f"{scenario['name']}.json").exists()
     ]
     out.mkdir(parents=True, exist_ok=True)
-    paths = {name: shutil.which(name, path=PATH) for name in PROGRAMS}
-    for name, path in paths.items():
-        if path is None:
-            raise Missing(
-                f"{name} is not installed. Install it: apt-get install iproute2 coreutils"
-            )
-    programs = {name: Path(path) for name, path in paths.items() if path}
-    root = kept_root(guest_root(programs, INTERPRETER)).folder
+    paths = sources(programs(PROGRAMS), INTERPRETER)
+    files = {name: file(path, not name.endswith(".py")) for name, path in paths.items()}
+    root = kept_root(files, (INTERPRETER,)).folder
     batches = []
     for kernel in sorted({scenario["kernel"] for scenario in missing}):
         of_kernel = [scenario for scenario in missing if scenario["kernel"] == kernel]

@@ -1,173 +1,106 @@
-"""The axes of a plan: their values, zipped axes, and exclusions."""
+"""The values of one axis of a plan: a value, a list or a range, counted before it is expanded."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
-from labs.batches.axis_values import WrongValue, check_has_range, checked_value, size, values_of
-from labs.batches.plan_source import PlanSource
-from labs.batches.points import Dimension, Exclusion, Grid, Interval
-from labs.batches.subject import Subject
-from labs.drive.parameters.declare import Parameter, Scalar, shown, unknown
+from labs.drive.parameters.declare import WORDS, Parameter, Scalar, shown
 from labs.errors import BadInput
 
-SEED, SEEDS, REPETITIONS = "SEED", "seeds", "repetitions"
-ZIP, EXCLUDE = "zip", "exclude"
-ENDS = {"from": "low", "to": "high"}
-EXACT = 10**15
-"""Numbers of points from this one on are printed as powers of ten."""
+Refuse = Callable[..., BadInput]
+"""Makes the error for a text about an axis, and the index of a value in its list, if any."""
+DIGITS = 6
+"""Significant digits of values inside a range, so that values and keys are equal everywhere."""
 
 
-@dataclass(frozen=True)
-class Axes:
-    """What a plan says about each parameter, by notebook name, with the seeds last. `seed_key` is
-    the key that gives the seeds."""
-
-    source: PlanSource
-    subject: Subject
-    given: Mapping[str, Any]
-    seed_key: str = SEED
-
-    def key(self, name: str) -> str:
-        """The plan's key that gives the values of a parameter."""
-        return self.seed_key if name == SEED else name
-
-    def grid(self, most_points: int) -> Grid:
-        """The points. BadInput, with the line, for invalid values or names, or too many points.
-
-        The number of points is checked before ranges are expanded.
-        """
-        groups = self._groups()
-        self._check_product(groups, most_points)
-        values = {name: self._values(name) for name in self.given}
-        grid = Grid(
-            tuple(
-                Dimension(names, tuple(zip(*(values[name] for name in names), strict=True)))
-                for names in groups
-            ),
-            tuple(self._exclusions()),
+def size(given: object) -> int:
+    """The number of values of a value, a list or a range, without expanding it; BadInput for a
+    range with fewer than two values."""
+    if not isinstance(given, Mapping):
+        return len(given) if isinstance(given, list) else 1
+    low, high, step = given["from"], given["to"], given.get("step")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise BadInput(
+            f"from {shown(low)} to {shown(high)} is not a range. Allowed: two finite numbers, the "
+            "first less than the second"
         )
-        if not grid.count:
-            raise self.source.complaint(
-                "all points are excluded. Remove an exclusion, or add values to an axis", EXCLUDE
-            )
-        return grid
+    if step is None:
+        return int(given["steps"])
+    steps = 1 + (_exact(high) - _exact(low)) // _exact(step) if math.isfinite(step) else 1
+    if steps < 2:
+        raise BadInput(
+            f"a step of {shown(step)} from {shown(low)} to {shown(high)} has no second value. "
+            "Write a smaller step, or one value"
+        )
+    return steps
 
-    def _size(self, name: str) -> int:
+
+def _exact(number: float) -> Fraction:
+    return Fraction(repr(number))
+
+
+def _in_range(ends: Mapping[str, Any], whole: bool) -> Iterator[float]:
+    """The values of a range. Both ends, and values that are a step apart, are exact; all others are
+    rounded to DIGITS significant digits, or if `whole` to a whole number."""
+    low, high, many = ends["from"], ends["to"], size(ends)
+    if "step" in ends:
+        step = _exact(ends["step"])
+        yield from (float(_exact(low) + number * step) for number in range(many))
+        return
+    yield low
+    for number in range(1, many - 1):
+        share = Fraction(number, many - 1)
+        if ends.get("scale") == "log":
+            span = math.log(high) - math.log(low)
+            value = math.exp(math.log(low) + span * float(share))
+        else:
+            value = float(_exact(low) + (_exact(high) - _exact(low)) * share)
+        rounded = float(f"{value:.{DIGITS}g}")
+        yield round(rounded) if whole else rounded
+    yield high
+
+
+def values_of(given: object, parameter: Parameter, refuse: Refuse) -> tuple[Scalar, ...]:
+    """The checked values of an axis; BadInput, made by `refuse`, for a value that the parameter
+    does not allow, a repeated value, and a range of text."""
+    name, whole = parameter.notebook_name, parameter.kind is int
+    listed, is_range = given if isinstance(given, list) else [given], isinstance(given, Mapping)
+    if isinstance(given, Mapping):
+        _check_has_range(parameter, refuse)
+        numbers = _in_range(given, whole)
+        listed = [int(it) if whole and float(it).is_integer() else it for it in numbers]
+    values: dict[Scalar, None] = {}
+    for index, value in enumerate(listed):
+        place = () if is_range else (index,)
         try:
-            return size(self.given[name])
+            checked = parameter.validate(value, name)
         except BadInput as error:
-            raise self.source.complaint(f"{name}: {error}", self.key(name)) from None
-
-    def _groups(self) -> list[tuple[str, ...]]:
-        """The names of each dimension: zipped ones together, and each of the others alone."""
-        group_of: dict[str, tuple[str, ...]] = {}
-        for index, names in enumerate(self.source.content.get(ZIP, [])):
-            for position, name in enumerate(names):
-                self._check_name(name, ZIP, index, position)
-                if name in group_of or name in names[:position]:
-                    raise self.source.complaint(
-                        f"{name} is in zip twice. Remove one", ZIP, index, position
-                    )
-            sizes = {name: self._size(name) for name in names}
-            if len(set(sizes.values())) > 1:
-                text = ", ".join(f"{name} has {_describe(many)}" for name, many in sizes.items())
-                raise self.source.complaint(
-                    f"zipped axes differ in length: {text}. Give each the same number of values",
-                    ZIP,
-                    index,
-                )
-            group_of |= dict.fromkeys(names, tuple(names))
-        return list(dict.fromkeys(group_of.get(name, (name,)) for name in self.given))
-
-    def _check_name(self, name: str, *place: str | int) -> None:
-        if name not in self.given:
-            raise self.source.complaint(unknown(name, self.given, "parameter of the plan"), *place)
-
-    def _check_product(self, groups: list[tuple[str, ...]], most_points: int) -> None:
-        sizes = {names: self._size(names[0]) for names in groups}
-        points = math.prod(sizes.values())
-        if points > most_points:
-            longest = max(sizes, key=sizes.__getitem__)
-            factors = " x ".join(
-                f"{' with '.join(names)} {_describe(many)}"
-                for names, many in sizes.items()
-                if many > 1
-            )
-            raise self.source.complaint(
-                f"the plan has {_describe(points)} points ({factors}). Allowed: at most "
-                f"{most_points:,}. Reduce the number of values of {longest[0]}, or combine axes "
-                "with zip",
-                self.key(longest[0]),
-            )
-
-    def _values(self, name: str) -> tuple[Scalar, ...]:
-        with self._located(self.key(name)):
-            return values_of(self.given[name], self.subject.parameters[name])
-
-    def _exclusions(self) -> Iterator[Exclusion]:
-        for number, exclusion in enumerate(self.source.content.get(EXCLUDE, [])):
-            excluded: dict[str, frozenset[Scalar] | Interval] = {}
-            for name, match in exclusion.items():
-                self._check_name(name, EXCLUDE, number, name)
-                with self._located(EXCLUDE, number, name):
-                    excluded[name] = _match(match, self.subject.parameters[name])
-            yield excluded
-
-    @contextmanager
-    def _located(self, *place: str | int) -> Iterator[None]:
-        try:
-            yield
-        except WrongValue as error:
-            index = () if error.index is None else (error.index,)
-            raise self.source.complaint(str(error), *place, *index) from None
+            raise refuse(str(error), *place) from None
+        if checked in values:
+            remedy = "Write fewer steps, or list the values" if is_range else "Remove one"
+            raise refuse(f"{name} has the value {shown(value)} twice. {remedy}", *place)
+        values[checked] = None
+    return tuple(values)
 
 
-def _match(match: Any, parameter: Parameter) -> frozenset[Scalar] | Interval:
-    """The values that an exclusion names, or the numbers between its ends."""
-    if not isinstance(match, Mapping):
-        return frozenset(values_of(match, parameter))
-    check_has_range(parameter)
-    interval = Interval(**{end: float(match[key]) for key, end in ENDS.items() if key in match})
-    if not interval.low <= interval.high:
-        raise WrongValue(
-            f"from {shown(match.get('from'))} to {shown(match.get('to'))} excludes nothing. Write "
-            "from no greater than to"
+def match_of(given: object, parameter: Parameter, refuse: Refuse) -> Callable[[Any], bool]:
+    """Whether a value is among those that an exclusion names: values, or numbers between ends."""
+    if not isinstance(given, Mapping):
+        return frozenset(values_of(given, parameter, refuse)).__contains__
+    _check_has_range(parameter, refuse)
+    low, high = float(given.get("from", -math.inf)), float(given.get("to", math.inf))
+    if not low <= high:
+        text = f"from {shown(low)} to {shown(high)} excludes nothing"
+        raise refuse(f"{text}. Write from no greater than to")
+    return lambda value: bool(low <= value <= high)
+
+
+def _check_has_range(parameter: Parameter, refuse: Refuse) -> None:
+    if parameter.kind not in (int, float):
+        raise refuse(
+            f"{parameter.notebook_name} is {WORDS[parameter.kind]} and cannot have a range. "
+            "List its values"
         )
-    return interval
-
-
-def axes_of(source: PlanSource, subject: Subject) -> Axes:
-    """The axes of a plan that matches the schema; BadInput for a name that the lab does not have,
-    and for seeds that are given twice."""
-    values = {name: value for name, value in source.content.items() if name[0].isupper()}
-    for name in values:
-        if name not in subject.parameters:
-            raise source.complaint(unknown(name, subject.parameters), name)
-    keys = [key for key in (SEEDS, REPETITIONS) if key in source.content]
-    if not keys:
-        return Axes(source, subject, values)
-    first: Any = values.pop(SEED, None)
-    clash = keys[1:] or [SEED] * (first is not None)
-    if len(keys) > 1 or (first is not None and keys == [SEEDS]) or isinstance(first, list | dict):
-        raise source.complaint(f"{keys[0]} and {clash[0]} both give seeds. Remove one", clash[0])
-    if keys == [SEEDS]:
-        return Axes(source, subject, {**values, SEED: source.content[SEEDS]}, SEEDS)
-    seed = subject.parameters[SEED]
-    if first is None:
-        first = subject.defaults.get(SEED, seed.default)
-    try:
-        low = int(checked_value(first, seed))
-    except BadInput as error:
-        raise source.complaint(str(error), SEED) from None
-    high = low + int(source.content[REPETITIONS]) - 1
-    seeds = {"from": low, "to": high, "step": 1} if high > low else low
-    return Axes(source, subject, {**values, SEED: seeds}, REPETITIONS)
-
-
-def _describe(many: int) -> str:
-    return f"{many:,}" if many < EXACT else f"about 10^{math.log10(many):.0f}"

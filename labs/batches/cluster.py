@@ -25,11 +25,11 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-from labs.batches.keep import keep, received
+from labs.batches.keep import keep
 from labs.catalog import find
 from labs.drive.record.seal import key
 from labs.drive.testbeds import TESTBEDS
-from labs.errors import BRANCHES, BadInput, Damaged, Missing, RunFailed
+from labs.errors import BRANCHES, BadInput, Damaged, LabError, Missing, RunFailed
 from labs.launch import audit
 from labs.launch.launch import check_limits, check_system
 from labs.launch.make import make_once
@@ -71,8 +71,10 @@ DEATHS = 3
 """If more workers die while performing a run, it fails, because it may be the cause."""
 SHOWN = 3
 UNFIT, DIED = "unfit", "died"
+WITHOUT_THIS_VERSION = (ImportError, SyntaxError, AttributeError, TypeError)
+"""What a worker raises that cannot import or call `perform`, which returns its errors."""
+LOST = "the connection to {} was lost. Complete runs are kept. Start the scheduler, and run again"
 Tell = Callable[[str], None]
-Inputs = Mapping[str, Any]
 Refusal = tuple[str, str]
 """Instead of a run: UNFIT or the name of an error's class, and the reason."""
 _real_time = threading.Lock()
@@ -86,22 +88,20 @@ def _station(batch: str, lab: str, testbed: str) -> Planner:
     return Planner(find(lab), TESTBEDS[testbed])
 
 
-def perform(batch: str, lab: str, inputs: Inputs, boot: str = AUTO) -> bytes | Refusal:
+def perform(batch: str, lab: str, inputs: Mapping[str, Any], boot: str) -> bytes | Refusal:
     """Perform a run on this worker, and return it packed; the client submits this function. `lab`
     is a name, or the path of a file. With `boot` auto, the worker's environment says the mode."""
     try:
-        planner = _station(batch, lab, inputs["testbed"])
-        planned = planner.again(inputs, lab)
-        if "repetition" in inputs:
-            planned = planned.repeated(inputs["repetition"])
+        try:
+            planned = _station(batch, lab, inputs["testbed"]).again(inputs, lab)
+        except LabError as error:  # such as another kernel, or a lab that does not exist here
+            return UNFIT, str(error)
+        planned = planned.repeated(inputs["repetition"]) if "repetition" in inputs else planned
         if planned.key != key(inputs):
             others = few([change.name for change in changes(inputs, planned.inputs)], SHOWN)
             return UNFIT, f"its installation gives the key {planned.key[:12]}: other {others}"
         if planned.kernel:
             check_limits(planned.inputs["memory_mib"])
-    except Exception as error:
-        return UNFIT, str(error)
-    try:
         with nullcontext() if planned.kernel else _real_time:
             wanted = Wanted() if boot == AUTO else Wanted(boot=boot)
             return _packed(batch, planned, wanted)
@@ -114,14 +114,14 @@ def _packed(batch: str, planned: Planned, wanted: Wanted) -> bytes:
     worker = get_worker()
     task = worker.state.tasks[worker.get_current_task()]
 
+    def ended() -> bool:
+        return bool(task.state != "executing")
+
     def say(notice: Notice) -> None:
         if ended():
             raise KeyboardInterrupt
         waits = isinstance(notice, Waiting)
         worker.log_event(batch, {"run": planned.key, "waits": waits, "text": notice.text})
-
-    def ended() -> bool:
-        return bool(task.state != "executing")
 
     audited = None if planned.kernel else audit.here()
     with tempfile.TemporaryDirectory(prefix="labs-", dir=worker.local_directory) as folder:
@@ -161,7 +161,7 @@ class DaskEngine:
                 raise ConnectionError
             threads = dict(client.nthreads())
         except OSError:
-            raise self._lost() from None
+            raise Lost(LOST.format(self.address)) from None
         with self._changed:
             self._threads = threads
             self._changed.notify_all()
@@ -180,38 +180,44 @@ class DaskEngine:
     def perform(self, job: Job, say: Say, cancelled: Cancelled) -> Outcome:
         """Perform a run on one worker after the other until one returns it; verify and keep it."""
         planned, title = job.planned, f"{job.planned.lab} {job.planned.title}"
-        self._say[planned.key] = say
         dead: list[str] = []
-        while len(dead) <= DEATHS:
-            with self._place(cancelled) as worker:
-                returned = self._returned(job, worker, cancelled)
-            match returned:
-                case (str(kind), str(reason)) if kind == UNFIT:
-                    self._leave_out(worker, reason)
-                case (kind, _) if kind == DIED:
-                    dead.append(worker)
-                case (str(kind), str(reason)) if kind in BRANCHES:
-                    raise BRANCHES[kind](reason)
-                case (str(kind), str(reason)):
-                    raise RunFailed(f"{title}: {kind}: {reason}. Run again")
-                case bytes():
-                    return self._keep(job, title, returned)
-                case _:
-                    raise Damaged(
-                        f"{title}: a worker returned a {type(returned).__name__}. Run again"
-                    )
-        raise RunFailed(
-            f"{title}: {len(dead)} workers died performing it. Read the log of {dead[-1]}"
-        )
+        lacking: dict[str, str] = {}
+        self._say[planned.key] = say
+        try:
+            while len(dead) <= DEATHS:
+                with self._place(lacking, cancelled) as worker:
+                    returned = self._returned(job, worker, cancelled)
+                match returned:
+                    case bytes():
+                        self._fit = True
+                        return keep(returned, job, say)
+                    case (str(kind), str(reason)) if kind == UNFIT:
+                        if self._left_out.setdefault(worker, reason) is reason:  # the first time
+                            self._tell(f"worker {worker} is left out: {reason}")
+                    case (str(kind), str()) if kind == DIED:
+                        dead.append(worker)
+                    case (str(kind), str(reason)) if kind == Missing.__name__:
+                        lacking[worker] = f"{title}: {reason}"
+                    case (str(kind), str(reason)) if kind in BRANCHES:
+                        raise BRANCHES[kind](reason)
+                    case (str(kind), str(reason)):
+                        raise RunFailed(f"{title}: {kind}: {reason}. Run again")
+                    case _:
+                        kind = type(returned).__name__
+                        raise Damaged(f"{title}: a worker returned a {kind}. Run again")
+        finally:
+            del self._say[planned.key]
+        died = f"{len(dead)} workers died performing it. Read the log of {dead[-1]}"
+        raise RunFailed(f"{title}: {died}")
 
     @contextmanager
-    def _place(self, cancelled: Cancelled) -> Iterator[str]:
+    def _place(self, lacking: Mapping[str, str], cancelled: Cancelled) -> Iterator[str]:
         """Wait for a free thread of a worker, and hold it."""
         with self._changed:
-            while not self._changed.wait_for(self._free, POLL_S):
+            while not (worker := self._free(lacking)):
                 if cancelled():
                     raise KeyboardInterrupt
-            worker = self._free()
+                self._changed.wait(POLL_S)
             self._busy[worker] += 1
         try:
             yield worker
@@ -220,18 +226,20 @@ class DaskEngine:
                 self._busy[worker] -= 1
                 self._changed.notify()
 
-    def _free(self) -> str:
-        """The worker with the most free threads; empty if there is none."""
-        fit = sorted(self._threads.keys() - self._left_out.keys())
-        free = [(self._threads[worker] - self._busy[worker], worker) for worker in fit]
+    def _free(self, lacking: Mapping[str, str]) -> str:
+        """The worker with the most free threads; empty if there is none. Missing if all of them
+        lack what a run needs, such as memory."""
+        fit = self._threads.keys() - self._left_out.keys()
+        if fit and fit <= lacking.keys():
+            raise Missing(next(iter(lacking.values())))
+        free = [(self._threads[it] - self._busy[it], it) for it in fit - lacking.keys()]
         count, worker = max(free, default=(0, ""))
         return worker if count > 0 else ""
 
     def _returned(self, job: Job, worker: str, cancelled: Cancelled) -> object:
         """What a worker returns for a run; a Refusal if dask cannot perform it there."""
         planned = job.planned
-        source = planned.source
-        lab = str(source.resolve()) if source else planned.lab
+        lab = str(planned.source.resolve()) if planned.source else planned.lab
         there = {"workers": [worker], "pure": False}
         # By name, because dask ends a worker that cannot unpickle what it receives.
         module = self._client.submit(import_module, __name__, **there)
@@ -247,33 +255,18 @@ class DaskEngine:
                     return DIED, worker
             return arriving.result()
         except (asyncio.CancelledError, concurrent.futures.CancelledError):
-            raise self._lost() from None
-        except Exception as error:
+            raise Lost(LOST.format(self.address)) from None
+        except WITHOUT_THIS_VERSION as error:
             return UNFIT, f"it does not have this version of the lab ({first_line(error)})"
+        except OSError:  # the connection to the worker, or to the scheduler: `check` tells
+            with self._changed:
+                self._threads = {it: many for it, many in self._threads.items() if it != worker}
+            return DIED, worker
+        except Exception as error:
+            return type(error).__name__, next(iter(str(error).splitlines()), "")
         finally:
             arriving.cancel()
             future.release()
-
-    def _keep(self, job: Job, title: str, returned: bytes) -> Outcome:
-        """Verify and keep what a worker returned. Damaged for anything but the planned run."""
-        self._fit = True
-        with received(returned, job.opened.folder) as run:
-            if run.key != job.planned.key:
-                raise Damaged(f"{title}: a worker returned the run {run.name}. Run again")
-            say = self._say.pop(run.key)
-            return keep(
-                *(run, job.opened),
-                title=job.planned.title,
-                tell=lambda what: say(Waiting(what)),
-                fresh=job.wanted.fresh,
-                move=True,
-            )
-
-    def _leave_out(self, worker: str, reason: str) -> None:
-        with self._changed:
-            first = self._left_out.setdefault(worker, reason) is reason
-        if first:
-            self._tell(f"worker {worker} is left out: {reason}")
 
     def _on_line(self, event: tuple[float, Mapping[str, Any]]) -> None:
         """Pass on a line about a run, in the thread of dask's client."""
@@ -281,16 +274,11 @@ class DaskEngine:
         notice = Waiting(told["text"]) if told["waits"] else Line(told["text"])
         self._say.get(told["run"], str)(notice)
 
-    def _lost(self) -> Lost:
-        return Lost(
-            f"the connection to {self.address} was lost. Complete runs are kept. Run again when "
-            "the scheduler is available"
-        )
-
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's text, or the name of its class if it has none."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
+    """The class of an error, and the first line of its text if it has one."""
+    lines = [type(error).__name__, *str(error).strip().splitlines()[:1]]
+    return ": ".join(lines)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pandas
 from pandas import DataFrame
 
 from labs.drive.parameters.declare import plain
-from labs.read.batch_index_schema import DAMAGED, FAILED, MADE, MISSING, IndexColumn
+from labs.read.batch_index_schema import IndexColumn
 from labs.read.claims.judge import NOT_SETTLED
 from labs.read.display.format import heading, in_three_digits
 
@@ -33,7 +33,7 @@ def deviations(rows: DataFrame, columns: Mapping[str, IndexColumn], places: list
         if column.predicted_by in columns and column.kind in (int, float)
     ]
     if not by_figure:
-        return pandas.DataFrame(columns=[*places, "figure", "unit", "measured", "predicted"])
+        return DataFrame(columns=[*places, "figure", "unit", "measured", "predicted"])
     every = pandas.concat(by_figure, ignore_index=True)
     with numpy.errstate(divide="ignore", invalid="ignore"):
         every["ratio"] = every["measured"] / every["predicted"]
@@ -44,54 +44,33 @@ def deviations(rows: DataFrame, columns: Mapping[str, IndexColumn], places: list
 
 
 def _of_figure(rows: DataFrame, column: IndexColumn, places: list[str]) -> DataFrame:
-    comparable = rows[rows[column.name].notna() & rows[column.predicted_by].notna()]
-    comparable = comparable[~meaningless(comparable, column)]
-    figures: DataFrame = comparable[places].assign(
+    rows = meaningful(rows, column)
+    rows = rows[rows[column.predicted_by].notna()]
+    figures: DataFrame = rows[places].assign(
         figure=column.name,
         unit=column.unit,
-        measured=comparable[column.name].astype(float),
-        predicted=comparable[column.predicted_by].astype(float),
+        measured=rows[column.name].astype(float),
+        predicted=rows[column.predicted_by].astype(float),
     )
     return figures
 
 
-def meaningless(rows: DataFrame, column: IndexColumn) -> pandas.Series[bool]:
-    """Whether a figure has no meaning, per row: the row is excluded, or the figure describes a
-    steady state that the run did not reach."""
-    without = rows["excluded"].eq(True) if "excluded" in rows else pandas.Series(False, rows.index)
+def meaningful(rows: DataFrame, column: IndexColumn) -> DataFrame:
+    """The rows whose figure has a meaning: the row is not excluded, and reached a steady state if
+    the figure describes one."""
+    rows = rows[rows[column.name].notna()]
+    if "excluded" in rows:
+        rows = rows[~rows["excluded"].eq(True)]
     if column.steady and "note_codes" in rows:
-        codes = rows["note_codes"].fillna("").map(str.split)
-        without = without | codes.map(lambda words: NOT_SETTLED in words).astype(bool)
-    return without
+        unsettled = [NOT_SETTLED in str(codes).split() for codes in rows["note_codes"]]
+        rows = rows[~numpy.array(unsettled, dtype=bool)]
+    return rows
 
 
-def describe_batch(
-    counts: Mapping[str, int],
-    places: Sequence[str],
-    made: DataFrame,
-    headline: IndexColumn | None,
-    deviations: DataFrame,
-) -> str:
-    """The size of the batch, the range of the headline figure, and the accuracy of the predictions.
-
-    `places` are the columns that identify a row of `made`; `deviations` has the largest first.
-    """
-    sentences = [_amount(counts)]
-    if headline is not None:
-        sentences.append(_range(places, made, headline))
-    if len(deviations):
-        sentences.append(_nearness(places, deviations))
-    return " ".join(sentences)
-
-
-def _amount(counts: Mapping[str, int]) -> str:
-    rows = f"{counts['points']} points with {counts['rows']} rows, of which {counts[MADE]} are made"
-    lacking = [f"{counts[name]} {name}" for name in (MISSING, FAILED, DAMAGED) if counts[name]]
-    return f"The batch has {rows}{' (' + ', '.join(lacking) + ')' if lacking else ''}."
-
-
-def _range(places: Sequence[str], made: DataFrame, column: IndexColumn) -> str:
-    rows = made[made[column.name].notna() & ~meaningless(made, column)]
+def describe_range(places: Sequence[str], made: DataFrame, column: IndexColumn) -> str:
+    """The range of a figure, with the places of its ends: `places` are the columns that identify a
+    row."""
+    rows = meaningful(made, column)
     if rows.empty:
         return f"No row has a meaningful {column.name}."
     ends = rows.loc[[rows[column.name].idxmin(), rows[column.name].idxmax()]].to_dict("records")
@@ -101,7 +80,8 @@ def _range(places: Sequence[str], made: DataFrame, column: IndexColumn) -> str:
     return f"{name} is between {low} ({at_low}) and {high} ({at_high})."
 
 
-def _nearness(places: Sequence[str], deviations: DataFrame) -> str:
+def describe_nearness(places: Sequence[str], deviations: DataFrame) -> str:
+    """How near the figures are to their predictions; `deviations` has the largest first."""
     off = (deviations["ratio"] - 1).abs()
     near = int((off <= NEAR_PCT / 100).sum())
     if (off <= EXACT_PCT / 100).all():

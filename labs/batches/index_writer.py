@@ -57,7 +57,7 @@ class PlannedRow:
 
     `key` is empty if it is unknown, for instance without the kernel. `unused` names, in words, the
     parameters that the condition does not use. Rows with equal keys differ in nothing but the
-    point and its parameters.
+    point and its parameters. An `optional` row is written only if its run was made or has failed.
     """
 
     point: int
@@ -67,6 +67,7 @@ class PlannedRow:
     folder: Path
     group: str = ""
     unused: str = ""
+    optional: bool = False
 
 
 class IndexWriter:
@@ -174,12 +175,13 @@ class IndexWriter:
             "key": lambda row: row.key,
             beside("group", self._lab.Parameters): lambda row: row.group,
         }
+        rows = [row for row in self._rows if row.key in self._results or not row.optional]
         if name in planned:
-            return list(map(planned[name], self._rows))
+            return list(map(planned[name], rows))
         if name in kept_parameters(self._lab.Parameters):
-            return [getattr(row.parameters, name) for row in self._rows]
+            return [getattr(row.parameters, name) for row in rows]
         missing = {"status": MISSING}
-        return [self._results.get(row.key, missing).get(name) for row in self._rows]
+        return [self._results.get(row.key, missing).get(name) for row in rows]
 
     def _write(self) -> None:
         package, columns = self._arrow, tuple(self._columns.values())

@@ -1,19 +1,18 @@
-"""Verify complete runs that were performed elsewhere, and keep them in a folder of runs."""
+"""Runs that workers performed: verify them, and keep them in a folder of runs."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from labs.drive.record.disk import owned_folder, written_to
-from labs.drive.record.run_folder import Staging, run_name
-from labs.drive.record.seal import HOST, NOT_SEALED, compute
+from labs.drive.record.run_folder import Staging
+from labs.drive.record.seal import HOST, NOT_SEALED
 from labs.drive.record.stored_files import read_json
 from labs.errors import Damaged
 from labs.launch.make import alone
-from labs.launch.wanted import Exists, Opened, Outcome, Performed
+from labs.launch.wanted import Exists, Job, Outcome, Performed, Say, Waiting
 from labs.read.runs import raw_files
 from labs.read.runs.archive import run_folders, unpack
 from labs.read.runs.run import Run, open_run
@@ -41,51 +40,34 @@ def received(packed: bytes, runs: Path) -> Iterator[Run]:
             yield run
 
 
-def keep(
-    run: Run,
-    opened: Opened,
-    *,
-    title: str,
-    tell: Callable[[str], None],
-    fresh: bool = False,
-    move: bool = False,
-) -> Outcome:
-    """Copy a verified run into a folder of runs, named by its key. `tell` receives what this
-    waits for.
+def keep(packed: bytes, job: Job, say: Say) -> Outcome:
+    """Verify the packed run of a job, and keep it in the job's folder, named by its key.
 
-    An existing complete run is replaced only if `fresh`. The files of a folder that only this
-    process has are moved (`move`), not copied. Damaged if the run changes while it is copied.
+    An existing complete run is replaced only if the job wants it fresh. Damaged for any other run
+    than the job's.
     """
-    name = run_name(run.lab, run.condition, run.key)
-    with alone(name, title, opened.folder, lambda: False, tell):
-        if not fresh and opened.complete(name):
+    planned, opened = job.planned, job.opened
+    with (
+        received(packed, opened.folder) as run,
+        alone(
+            *(planned.name, planned.title, opened.folder),
+            cancelled=lambda: False,
+            tell=lambda what: say(Waiting(what)),
+        ),
+    ):
+        if run.key != planned.key:
+            raise Damaged(
+                f"{planned.lab} {planned.title}: a worker returned the run {run.name}. Run again"
+            )
+        if not job.wanted.fresh and opened.complete(planned.name):
             return Exists()
-        with Staging(opened.folder, name) as staging:
-            if move:
-                _move(run.path, staging.folder)
-            else:
-                _copy(run.path, staging.folder)
-            if not move and compute(staging.folder) != run.seal:
-                raise Damaged(f"{run.path} was changed while it was copied. Run again")
+        with Staging(opened.folder, planned.name) as staging:
+            for path in run.path.iterdir():
+                if path.name not in NOT_SEALED:
+                    path.rename(staging.folder / path.name)
             staging.seal(_host(run), hashed=run.seal)
-            opened.hashed(name, run.seal)
+            opened.hashed(planned.name, run.seal)
     return Performed()
-
-
-def _move(run: Path, into: Path) -> None:
-    """Move all files of a run except the two that sealing writes."""
-    for entry in run.iterdir():
-        if entry.name not in NOT_SEALED:
-            entry.rename(into / entry.name)
-
-
-def _copy(run: Path, into: Path) -> None:
-    """Copy all files of a run except the two that sealing writes."""
-
-    def left_out(folder: str, names: list[str]) -> set[str]:
-        return set(names) & NOT_SEALED if Path(folder) == run else set()
-
-    shutil.copytree(run, into, ignore=left_out, copy_function=shutil.copyfile, dirs_exist_ok=True)
 
 
 def _host(run: Run) -> dict[str, object]:

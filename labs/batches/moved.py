@@ -13,15 +13,18 @@ from labs.drive.parameters.declare import plain
 from labs.read.batch_index import Index
 from labs.read.batch_index_schema import MADE, RESULT
 from labs.read.display.format import printable
-from labs.read.display.rich_output import Table
+from labs.read.display.rich_output import Summary, Table
 from labs.read.runs.compare import CHANGED, EQUAL, GRADES, IDENTICAL, Change, changes
 
 NOT_ASKED = frozenset({"size", "only", "repetitions_min", "repetitions_max", "ci_width_pct"})
 """Parameters that select runs and are not inputs of any."""
 
 
+Row = dict[str, Any]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Moved:
+class Moved(Summary):
     """The rows that two batches share.
 
     `table` has one row per changed result, with the largest change first: the columns that identify
@@ -37,20 +40,16 @@ class Moved:
     counts: Mapping[str, int]
     constants: Table = field(default_factory=Table)
 
-    def __repr__(self) -> str:
-        return f"<Moved {self._words()}>"
-
     def _repr_html_(self) -> str:
-        parts = [f"<p>{escape(self._words())}</p>"]
-        parts += [self.table._repr_html_()] if len(self.table) else []
+        table = self.table._repr_html_() if len(self.table) else ""
+        digests = ""
         if len(self.digests):
-            parts.append(
-                f"<details><summary>{len(self.digests)} runs with different bytes</summary>"
-                f"{self.digests._repr_html_()}</details>"
-            )
-        return "".join(parts)
+            summary = f"{len(self.digests)} runs with different bytes"
+            details = f"<summary>{summary}</summary>{self.digests._repr_html_()}"
+            digests = f"<details>{details}</details>"
+        return f"<p>{escape(self.summary())}</p>{table}{digests}"
 
-    def _words(self) -> str:
+    def summary(self) -> str:
         if not self.counts:
             return "There is no earlier batch to compare with."
         rows = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items())
@@ -73,38 +72,42 @@ def moved(now: Index, earlier: Index) -> Moved:
     axes = [name for name in dict.fromkeys([*now.head.axes, *earlier.head.axes]) if name in shared]
     places = [*axes, "condition"]
     before, after = (_rows_by_question(index, shared) for index in (earlier, now))
+    pairs = [(before[question], row) for question, row in after.items() if question in before]
+    made = [pair for pair in pairs if pair[0]["status"] == pair[1]["status"] == MADE]
     results = [
         name
         for name, column in now.columns.items()
         if column.role == RESULT and name in earlier.columns
     ]
-    counts = dict.fromkeys((*GRADES, "not_made"), 0)
-    changed: list[dict[str, Any]] = []
-    digests: list[dict[str, Any]] = []
-    for question in filter(before.__contains__, after):
-        old, new = before[question], after[question]
-        if old["status"] != MADE or new["status"] != MADE:
-            counts["not_made"] += 1
-            continue
-        moves = changes(*({name: row[name] for name in results} for row in (old, new)))
-        same = old["digest"] == new["digest"]
-        counts[CHANGED if moves else IDENTICAL if same else EQUAL] += 1
+    counts = dict.fromkeys(GRADES, 0)
+    moves: list[tuple[Change, Row]] = []
+    digests: list[Row] = []
+    for old, new in made:
+        changed = changes(*({name: row[name] for name in results} for row in (old, new)))
         place = {name: new[name] for name in places}
-        changed += [{**place, **_as_row(change, now)} for change in moves]
-        if not same:
-            digests.append({**place, "earlier": old["digest"], "now": new["digest"]})
-    changed.sort(key=_size, reverse=True)
-    counts["only_here"] = len(after.keys() - before.keys())
-    counts["only_earlier"] = len(before.keys() - after.keys())
+        moves += [(change, place) for change in changed]
+        differ = {"earlier": old["digest"], "now": new["digest"]}
+        same = old["digest"] == new["digest"]
+        digests += [] if same else [place | differ]
+        counts[CHANGED if changed else IDENTICAL if same else EQUAL] += 1
+    moves.sort(key=lambda move: _size(move[0]), reverse=True)
     return Moved(
-        Table(changed, columns=[*places, "result", "unit", "earlier", "now", "change, %"]),
+        Table(
+            [place | _as_row(change, now) for change, place in moves],
+            columns=[*places, "result", "unit", "earlier", "now", "change, %"],
+        ),
         Table(digests, columns=[*places, "earlier", "now"]),
-        counts,
+        {
+            **counts,
+            "not_made": len(pairs) - len(made),
+            "only_here": len(after) - len(pairs),
+            "only_earlier": len(before) - len(pairs),
+        },
         Table(_constants(now, earlier, shared), columns=["name", "here", "earlier"], dtype=object),
     )
 
 
-def _constants(now: Index, earlier: Index, shared: list[str]) -> Iterator[dict[str, Any]]:
+def _constants(now: Index, earlier: Index, shared: list[str]) -> Iterator[Row]:
     """The parameters with one value in each index, if the values differ."""
     for name in shared:
         here, before = (index.rows[name].unique().to_pylist() for index in (now, earlier))
@@ -112,17 +115,17 @@ def _constants(now: Index, earlier: Index, shared: list[str]) -> Iterator[dict[s
             yield {"name": name, "here": here[0], "earlier": before[0]}
 
 
-def _size(row: Mapping[str, Any]) -> float:
+def _size(change: Change) -> float:
     """The absolute change in per cent: infinite from 0 to another number, 0 without numbers."""
-    if row["change, %"] is not None:
-        return abs(float(row["change, %"]))
-    numbers = all(type(row[name]) in (int, float) for name in ("earlier", "now"))
-    return inf if numbers and row["earlier"] == 0 else 0.0
+    if change.percent is not None:
+        return abs(change.percent)
+    is_number = type(change.b) in (int, float)
+    return inf if change.a == 0 and is_number else 0.0
 
 
-def _rows_by_question(index: Index, shared: list[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _rows_by_question(index: Index, shared: list[str]) -> dict[tuple[Any, ...], Row]:
     """The rows by condition and shared parameters; equal ones are distinguished by their order."""
-    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    rows: dict[tuple[Any, ...], Row] = {}
     seen: Counter[tuple[Any, ...]] = Counter()
     for row in index.rows.to_pylist():
         question = (row["condition"], *(row[name] for name in shared))
@@ -131,7 +134,7 @@ def _rows_by_question(index: Index, shared: list[str]) -> dict[tuple[Any, ...], 
     return rows
 
 
-def _as_row(change: Change, index: Index) -> dict[str, Any]:
+def _as_row(change: Change, index: Index) -> Row:
     return {
         "result": change.name,
         "unit": index.columns[change.name].unit,

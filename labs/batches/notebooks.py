@@ -91,7 +91,8 @@ def execute_all(
     tell: Callable[[int, LabError | None], None],
     fail_fast: bool = False,
 ) -> dict[int, LabError]:
-    """Execute the notebook for each point; `wanted` has values and identity by point number.
+    """Execute the notebook for each point, and write it atomically; `wanted` has values and
+    identity by point number.
 
     `tell` is called when each of them ends. Returns the errors by number. With `fail_fast`, the
     first error is raised and no further notebook is started.
@@ -100,31 +101,19 @@ def execute_all(
 
     def execute_point(number: int) -> None:
         values, executed_from = wanted[number]
-        execute_one(notebook, values, executed_from, folder, number)
+        out, stopped = executed(folder, number), failed(folder, number)
+        part = folder / FOLDER / f".{number:04d}-{os.getpid()}.ipynb"
+        try:
+            book = execute(open_notebook(notebook), notebook.path, values, progress=False, out=part)
+        except LabError:
+            if part.exists():
+                part.replace(stopped)
+            raise
+        finally:
+            part.unlink(missing_ok=True)
+        book.metadata.papermill |= {"input_path": str(notebook.path), "output_path": str(out)}
+        book.metadata[NOTE] = {EXECUTED_FROM: executed_from}
+        write_whole(out, nbformat.writes(book).encode())
+        stopped.unlink(missing_ok=True)
 
     return side_by_side(wanted, execute_point, jobs=jobs, tell=tell, fail_fast=fail_fast)
-
-
-def execute_one(
-    notebook: NotebookFile,
-    values: Mapping[str, Scalar],
-    executed_from: str,
-    folder: Path,
-    number: int,
-) -> None:
-    """Execute the notebook of one point and write it atomically; LabError if a cell stopped."""
-    out, stopped = executed(folder, number), failed(folder, number)
-    part = folder / FOLDER / f".{number:04d}-{os.getpid()}.ipynb"
-    try:
-        book = execute(open_notebook(notebook), notebook.path, values, progress=False, out=part)
-    except LabError:
-        if part.exists():
-            part.replace(stopped)
-        raise
-    finally:
-        part.unlink(missing_ok=True)
-    book.metadata.papermill["input_path"] = str(notebook.path)
-    book.metadata.papermill["output_path"] = str(out)
-    book.metadata[NOTE] = {EXECUTED_FROM: executed_from}
-    write_whole(out, nbformat.writes(book).encode())
-    stopped.unlink(missing_ok=True)

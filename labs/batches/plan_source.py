@@ -1,27 +1,24 @@
 """The YAML of a plan as plain values, each with the line on which it begins, and their shape.
 
-A plan may come from an untrusted source. Tags and merges are refused, and the size of the file, the
-depth and the number of values are limited before a value is constructed. A value counts wherever an
-alias repeats it.
+A plan may come from an untrusted source. Tags, aliases and merges are refused, and the size of the
+file, the depth and the number of values are limited before a value is constructed.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.resolver import VersionedResolver
-from ruamel.yaml.scalarbool import ScalarBoolean
 
 from labs.drive.parameters.declare import did_you_mean, shown
 from labs.drive.record.stored_files import read_bytes
@@ -56,21 +53,16 @@ class _Resolver(VersionedResolver):
 
 @dataclass(frozen=True)
 class PlanSource:
-    """The content of a plan, a mapping with text as keys; `nodes` is the same with lines."""
+    """The content of a plan, a mapping with text as keys, and the line of each place in it."""
 
     path: Path
     content: Mapping[str, Any]
-    nodes: CommentedMap = field(repr=False)
+    lines: Mapping[Place, int] = field(repr=False)
 
     def line(self, *place: str | int) -> int:
         """The line of a place, or of the nearest enclosing one."""
-        node: Any = self.nodes
-        line = 1
-        for part in place:
-            if not isinstance(node, CommentedMap | CommentedSeq) or part not in node.lc.data:
-                break
-            node, line = node[part], node.lc.data[part][0] + 1
-        return line
+        enclosing = (place[:end] for end in range(len(place), 0, -1))
+        return next((self.lines[it] for it in enclosing if it in self.lines), 1)
 
     def complaint(self, text: str, *place: str | int) -> BadInput:
         """The error for a problem at a place, with the file's name and the line."""
@@ -85,31 +77,16 @@ def read_source(path: Path) -> PlanSource:
     """Read a plan's file; BadInput, in one line, for one that is not a plan."""
     try:
         content = read_bytes(path, most_bytes=MOST_BYTES, follow=True, next_step=NEXT_STEP)
+        text = content.decode("utf-8-sig")
     except Damaged as error:
         raise BadInput(str(error)) from error
-    try:
-        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise _complaint(path, line, f"byte {error.start} is not UTF-8. {NEXT_STEP}") from error
     if path.suffix == ".json":  # where a tab is white space; in YAML it is not
         text = text.replace("\t", " ")
-    nodes = _loaded(path, text)
-    if type(nodes) is not CommentedMap:
-        raise _complaint(path, 1, "this is not a plan. Write lines of the form NAME: VALUE")
-    source = PlanSource(path, {}, nodes)
-    return replace(source, content=_plain(source, nodes, (), itertools.count()))
-
-
-def _loaded(path: Path, text: str) -> Any:
-    """The document in a text, after its events were checked."""
-    yaml = YAML(typ="rt", pure=True)
-    yaml.version, yaml.Resolver = (1, 1), _Resolver
     try:
-        _check(yaml.parse(text))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about 1e6, which other readers take as text
-            return yaml.load(text)
+        return PlanSource(path, *_loaded(text))
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         reason = f"the character {error.character:#x} is not allowed in YAML. {NEXT_STEP}"
@@ -118,13 +95,26 @@ def _loaded(path: Path, text: str) -> Any:
         mark = error.problem_mark or error.context_mark
         place = f" at column {mark.column + 1}" if mark else ""
         problem = " ".join(str(error.problem or error.context).split())[:200]
-        raise _complaint(
-            path, mark.line + 1 if mark else 1, f"{problem}{place}. Correct the YAML"
-        ) from error
+        line = mark.line + 1 if mark else 1
+        raise _complaint(path, line, f"{problem}{place}. Correct the YAML") from error
 
 
 def _complaint(path: Path, line: int, text: str) -> BadInput:
     return BadInput(f"{path}, line {line}: {text}")
+
+
+def _loaded(text: str) -> tuple[dict[str, Any], dict[Place, int]]:
+    """The document in a text, after its events were checked, and the line of each place."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.version, yaml.Resolver = (1, 1), _Resolver
+    _check(yaml.parse(text))
+    node = yaml.compose(text)
+    if not isinstance(node, MappingNode):
+        raise MarkedYAMLError(problem="this is not a plan: write lines of the form NAME: VALUE")
+    lines = dict(_lines(node, ()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about 1e6, which other readers take as text
+        return yaml.load(text), lines
 
 
 def _check(events: Iterable[Any]) -> None:
@@ -135,46 +125,41 @@ def _check(events: Iterable[Any]) -> None:
         if not isinstance(event, CollectionStartEvent | ScalarEvent | AliasEvent):
             continue
         values += 1
-        problem = _over_limit(depth + 1, values)
-        if not isinstance(event, AliasEvent) and event.ctag is not None:
-            problem = f"the type {event.ctag} is not allowed: write a plain value"
-        elif isinstance(event, ScalarEvent) and not event.style:
-            if event.value == "<<":
-                problem = "merging with << is not allowed: write the values"
-            elif LONG_NUMBER.match(event.value):
-                problem = f"{shown(event.value)} cannot be read as a value"
-        if problem:
-            raise MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
         depth += isinstance(event, CollectionStartEvent)
+        if problem := _problem_of(event, depth, values):
+            raise MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
 
 
-def _over_limit(depth: int, values: int) -> str:
-    if depth > DEEPEST:
+def _problem_of(event: Any, depth: int, values: int) -> str:
+    text = event.value if isinstance(event, ScalarEvent) else ""
+    if depth + bool(text) > DEEPEST:
         return f"it is nested more than {DEEPEST} levels deep"
     if values > MOST_VALUES:
         return f"it has more than {MOST_VALUES} values: write ranges instead of long lists"
+    if isinstance(event, AliasEvent):
+        return "an alias is not allowed: write the values"
+    if event.ctag is not None:
+        return f"the type {event.ctag} is not allowed: write a plain value"
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        return f"{shown(ascii(text))} is not Unicode text"
+    if text and not event.style and LONG_NUMBER.match(text):
+        return f"{shown(text)} cannot be read as a value"
     return ""
 
 
-def _plain(source: PlanSource, node: Any, place: Place, count: Iterator[int]) -> Any:
-    """A value of a document without its comments; what an alias names is counted again."""
-    if problem := _over_limit(len(place), next(count)):
-        # The value's own line is that of its anchor.
-        raise source.complaint(f"with its aliases, {problem}", *place[:1])
-    if isinstance(node, CommentedMap):
-        for key in node:
-            if not isinstance(key, str):
-                text = f"the key {shown(key)} is not text. Write a name"
-                raise source.complaint(text, *place, key)
-        return {str(key): _plain(source, node[key], (*place, key), count) for key in node}
-    if isinstance(node, CommentedSeq):
-        return [_plain(source, part, (*place, at), count) for at, part in enumerate(node)]
-    if isinstance(node, ScalarBoolean):
-        return bool(node)
-    kind = next((kind for kind in (str, bool, int, float) if isinstance(node, kind)), None)
-    if kind is str and any("\ud800" <= letter <= "\udfff" for letter in node):
-        raise source.complaint(f"{shown(ascii(node))} is not Unicode text", *place)
-    return node if kind is None else kind(node)
+def _lines(node: Node, place: Place) -> Iterator[tuple[Place, int]]:
+    """The places in a node, each with its line. MarkedYAMLError for a key that is not text."""
+    parts: Iterable[tuple[Node, str | int, Node]] = ()
+    if isinstance(node, SequenceNode):
+        parts = ((part, at, part) for at, part in enumerate(node.value))
+    elif isinstance(node, MappingNode):
+        parts = ((key, key.value, value) for key, value in node.value)
+    for first, name, value in parts:
+        if first is not value and not str(first.tag).endswith(":str"):
+            problem = "a key is not text: write a name"
+            raise MarkedYAMLError(problem=problem, problem_mark=first.start_mark)
+        yield (*place, name), first.start_mark.line + 1
+        yield from _lines(value, (*place, name))
 
 
 def check_shape(source: PlanSource) -> None:
@@ -192,23 +177,16 @@ def _problem(error: ValidationError, schema: Mapping[str, Any]) -> tuple[Place, 
     place = tuple(error.absolute_path)
     name = ".".join(str(part) for part in place) or "the plan"
     content: Any = error.instance
-    if error.validator == "additionalProperties":
-        names, extra = _names(schema, content)
-        return (*place, extra), f"{extra} is not a key of {name}{did_you_mean(extra, names) or '.'}"
-    if error.validator == "required":
-        lacking = next(name for name in schema["required"] if name not in content)
-        return place, f"{name} has no {lacking}."
-    if error.validator in ("minItems", "minProperties"):
-        return place, f"{name} {'has only one entry' if content else 'is empty'}."
+    match error.validator:
+        case "additionalProperties":
+            names = list(schema.get("properties", {}))
+            allowed = re.compile("|".join([*names, *schema.get("patternProperties", {})]))
+            extra = next(key for key in content if not allowed.fullmatch(key))
+            nearest = did_you_mean(extra, names) or "."
+            return (*place, extra), f"{extra} is not a key of {name}{nearest}"
+        case "required":
+            lacking = next(key for key in schema["required"] if key not in content)
+            return place, f"{name} has no {lacking}."
+        case "minItems" | "minProperties":
+            return place, f"{name} {'has only one entry' if content else 'is empty'}."
     return place, f"{name} = {shown(content)} cannot be used."
-
-
-def _names(schema: Mapping[str, Any], content: Mapping[str, Any]) -> tuple[list[str], str]:
-    """The keys that a schema lists, and the first key of a mapping that is not allowed."""
-    names = list(schema.get("properties", {}))
-    patterns = list(schema.get("patternProperties", {}))
-    return names, next(
-        name
-        for name in content
-        if name not in names and not any(re.search(pattern, name) for pattern in patterns)
-    )

@@ -5,16 +5,16 @@ Nothing is started or written.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from labs.batches.plan_file import PlanFile
-from labs.batches.points import Point
-from labs.drive.parameters.declare import LabParameters, plain
-from labs.drive.testbeds import TESTBEDS
+from labs.drive.parameters.declare import LabParameters, Scalar, plain
+from labs.drive.testbeds import TESTBEDS, Kind
 from labs.errors import BadInput, LabError
 from labs.launch.launch import distinct_runs, plan_points
 from labs.launch.plan import Planned
@@ -25,32 +25,65 @@ MOST_ROWS = 200_000
 """Rows of an index, which has to be read again."""
 PERFORMED = frozenset(kind.name for kind in TESTBEDS.values() if kind.performs)
 RUNS = "RUNS"
+SHARD = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
+Shard = tuple[int, int]
+"""The number of a shard, from 1, and the number of shards."""
+
+
+def shard_of(text: str) -> Shard:
+    """The shard that "I/N" names, counted from 1; BadInput for any other text."""
+    match = SHARD.fullmatch(text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise BadInput(f'"{text}" is not a shard. Allowed: I/N, such as 1/8 to 8/8')
+    return int(match[1]), int(match[2])
+
+
+@dataclass(frozen=True)
+class PlannedPoint:
+    """A point of a plan: its number, the plan's values by notebook name, the lab's parameters, and
+    its runs, or the error that prevents planning."""
+
+    number: int
+    values: Mapping[str, Scalar]
+    parameters: LabParameters
+    planned: tuple[Planned, ...] | LabError
+
+    @property
+    def runs(self) -> tuple[Planned, ...]:
+        return () if isinstance(self.planned, LabError) else self.planned
 
 
 @dataclass(frozen=True)
 class Prospect:
-    """The points of a plan with their parameters and runs, in the folder `runs`.
-
-    `planned` has the runs of each point, or the error that prevents planning. `varied` names the
-    parameters that have several values.
-    """
+    """The points of a plan with their runs, in the folder `runs`. `varied` names the parameters
+    that have several values. Of a `shard`, only its part of the runs is performed."""
 
     lab: Lab
     varied: tuple[str, ...]
-    points: tuple[Point, ...]
-    parameters: tuple[LabParameters, ...]
-    planned: tuple[tuple[Planned, ...] | LabError, ...]
+    points: tuple[PlannedPoint, ...]
     runs: Path
+    shard: Shard | None = None
+
+    @property
+    def where(self) -> Kind:
+        """The testbed, which is that of all points."""
+        return self.points[0].parameters.where
 
     @cached_property
-    def distinct(self) -> tuple[Planned, ...]:
-        """The runs of all points, each once."""
-        return tuple(distinct_runs(self.planned))
+    def distinct(self) -> Sequence[Planned]:
+        """The runs to perform, each once. A shard has every N-th of them in the order of their
+        keys, so shards are disjoint and together complete."""
+        every = distinct_runs(point.planned for point in self.points)
+        if self.shard is None:
+            return every
+        number, count = self.shard
+        return sorted(every, key=lambda run: run.key)[number - 1 :: count]
 
     @cached_property
     def impossible(self) -> Mapping[str, int]:
         """The reasons why points cannot be planned, each with the number of these points."""
-        return Counter(str(error) for error in self.planned if isinstance(error, LabError))
+        outcomes = (point.planned for point in self.points)
+        return Counter(str(outcome) for outcome in outcomes if isinstance(outcome, LabError))
 
     @cached_property
     def unused(self) -> Mapping[str, str]:
@@ -58,16 +91,17 @@ class Prospect:
 
         In words, such as `not used: rate_mbit`.
         """
-        seen: dict[str, dict[str, set[object]]] = defaultdict(lambda: defaultdict(set))
-        for point, planned in zip(self.points, self.planned, strict=True):
-            for run in () if isinstance(planned, LabError) else planned:
-                for name in self.varied:
-                    seen[run.key][name.lower()].add(point.values[name])
+        sharing: dict[str, list[PlannedPoint]] = defaultdict(list)
+        for point in self.points:
+            for run in point.runs:
+                sharing[run.key].append(point)
         unused = {
-            key: [name for name, values in axes.items() if len(values) > 1]
-            for key, axes in seen.items()
+            key: [name for name in self.varied if len({point.values[name] for point in points}) > 1]
+            for key, points in sharing.items()
         }
-        return {key: f"not used: {', '.join(names)}" for key, names in unused.items() if names}
+        return {
+            key: f"not used: {', '.join(names).lower()}" for key, names in unused.items() if names
+        }
 
     def estimate(self, missing: Sequence[Planned], jobs: int, places: Sequence[Path]) -> Estimate:
         """The real seconds and bytes of these runs, `jobs` at a time, from earlier runs of the same
@@ -75,33 +109,36 @@ class Prospect:
         there are none, those with other settings."""
         alike = samples_of(self.lab.name, places, kind_of)
         of_name: dict[str, list[tuple[float, int]]] = defaultdict(list)
-        for (name, _), some in alike.items():
-            of_name[name] += some
+        for (name, _), samples in alike.items():
+            of_name[name] += samples
         wanted = Counter(kind_of(run.condition.as_json()) for run in missing)
-        covered = {
-            kind: alike.get(kind) or of_name[kind[0]] for kind in wanted if kind[0] in of_name
-        }
-        each = {kind: median_of(samples) for kind, samples in covered.items()}
-        rough = each.keys() - alike.keys()
+        covered = {kind: count for kind, count in wanted.items() if kind[0] in of_name}
+        rough = covered.keys() - alike.keys()
+        costs = {kind: median_of(alike.get(kind) or of_name[kind[0]]) for kind in covered}
         rough_names = {name for name, _ in rough}
         used = [kind for kind in alike if kind in wanted or kind[0] in rough_names]
         return Estimate(
-            sum(wanted[kind] * kind_cost.real_s for kind, kind_cost in each.items()) / max(1, jobs),
-            sum(wanted[kind] * kind_cost.size_bytes for kind, kind_cost in each.items()),
+            sum(count * costs[kind].real_s for kind, count in covered.items()) / max(1, jobs),
+            sum(count * costs[kind].size_bytes for kind, count in covered.items()),
             sum(len(alike[kind]) for kind in used),
-            sum(wanted[kind] for kind in each),
-            sum(wanted[kind] for kind in rough),
+            sum(covered.values()),
+            sum(covered[kind] for kind in rough),
         )
 
 
-def prospect_of(plan: PlanFile, runs: Path) -> Prospect:
+def prospect_of(plan: PlanFile, runs: Path, shard: Shard | None = None) -> Prospect:
     """The preview of a plan whose runs are in the folder `runs`.
 
     BadInput for a value that the lab refuses, or a testbed that performs no runs.
     """
     first = next(plan.points)
+    if RUNS in first.values:
+        raise BadInput(
+            f"{plan.path}: {RUNS} cannot be set, because a batch has its own runs. Use --into"
+        )
+    lab, varied = plan.subject.lab, plan.varied
     try:
-        conditions = len(plan.subject.lab.conditions(plan.parameters_of(first)))
+        conditions = len(lab.conditions(plan.parameters_of(first)))
     except BadInput as error:
         raise plan.refusal(first, error) from error
     if plan.count * conditions > MOST_ROWS:
@@ -110,25 +147,26 @@ def prospect_of(plan: PlanFile, runs: Path) -> Prospect:
             f"Allowed: {MOST_ROWS:,} rows. Give ONLY, fewer values, or several plans"
         )
     points = tuple(plan.points)
-    if RUNS in first.values:
-        raise BadInput(
-            f"{plan.path}: {RUNS} cannot be set, because a batch has its own runs. Use --into"
-        )
-    parameters = tuple(replace(plan.parameters_of(point), runs=str(runs)) for point in points)
-    testbeds = {parameter.testbed for parameter in parameters}
+    parameters = [replace(plan.parameters_of(point), runs=str(runs)) for point in points]
+    testbeds = {p.testbed for p in parameters}
     if testbeds - PERFORMED or len(testbeds) > 1:
         raise BadInput(
             f"{plan.path}: the testbed is {', '.join(sorted(testbeds))}. "
             f"Allowed in a batch: one of {', '.join(sorted(PERFORMED))}"
         )
-    lab, varied = plan.subject.lab, plan.varied
-    planned = plan_points(lab, parameters, [describe_point(point, varied) for point in points])
+    names = [describe_point(point.values, varied) for point in points]
+    virtual = parameters[0].where.virtual_time
+    planned = plan_points(lab, parameters, names if virtual else ())
     for point, outcome in zip(points, planned, strict=True):
         if isinstance(outcome, BadInput):  # Missing affects only its point
             raise plan.refusal(point, outcome)
-    return Prospect(lab, varied, points, parameters, tuple(planned), runs)
+    every = (
+        PlannedPoint(point.number, point.values, p, outcome)
+        for point, p, outcome in zip(points, parameters, planned, strict=True)
+    )
+    return Prospect(lab, varied, tuple(every), runs, shard)
 
 
-def describe_point(point: Point, varied: Iterable[str]) -> str:
+def describe_point(values: Mapping[str, Scalar], varied: Sequence[str]) -> str:
     """`rate_mbit 100, delay_ms 40`: the values in which a point differs from others."""
-    return ", ".join(f"{name.lower()} {plain(point.values[name])}" for name in varied)
+    return ", ".join(f"{name.lower()} {plain(values[name])}" for name in varied)

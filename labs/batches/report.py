@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pandas import DataFrame
 
-from labs.batches.deviations import describe_batch, deviations, meaningless
+from labs.batches.deviations import describe_nearness, describe_range, deviations, meaningful
 from labs.batches.moved import Moved, moved
 from labs.drive.parameters.declare import Scalar, parameter, plain, unknown, validate
 from labs.drive.parameters.notebook_cell import beside_the_notebooks
@@ -84,27 +84,20 @@ class Batch(Points):
 
     @property
     def about(self) -> Table:
-        """A description of the batch: its lab, its axes with their values, and its counts."""
-        head, made, counts = self.index.head, self._made, self.counts
-        states = ", ".join(f"{counts[status]} {status}" for status in STATUSES)
+        """A description of the batch: its size, its axes with their values, and what made it."""
+        head, made = self.index.head, self._made
         about = {
             "title": head.title,
-            "lab": head.lab,
-            **{
-                f"axis {name}": f"{few(words, SHOWN)} {self.units.get(name, '')}".strip()
-                for name, values in self.axes.items()
-                if (words := list(map(plain, values)))
-            },
+            "results": self.summary(),
             "conditions": ", ".join(dict.fromkeys(self.index.frame[CONDITION])),
-            "size": f"{counts['points']} points, {counts['rows']} rows, {counts['runs']} runs",
-            "rows": states,
-            **{
-                name: ", ".join(dict.fromkeys(made[column].dropna()))
-                for name, column in (("testbed", "run_testbed"), ("kernels", "run_kernel"))
-                if column in made
-            },
             "written by": f"labs {head.labs}",
         }
+        for name, values in self.axes.items():
+            text = few(list(map(plain, values)), SHOWN)
+            about[f"axis {name}"] = f"{text} {self.units.get(name, '')}".strip()
+        for name, column in (("testbed", "run_testbed"), ("kernels", "run_kernel")):
+            if column in made:
+                about[name] = ", ".join(dict.fromkeys(made[column].dropna()))
         return Table({"batch": list(about), "content": list(about.values())})
 
     @cached_property
@@ -141,13 +134,18 @@ class Batch(Points):
 
     def best(self, column: str | None = None, n: int = 5) -> Table:
         """The rows with the best values of a column: the largest, or for times the smallest."""
-        result = self.column(column)
-        return self._ranked(result, n, ascending=result.unit in SMALLER_IS_BETTER)
+        return self._ranked(self.column(column), n, best=True)
 
     def worst(self, column: str | None = None, n: int = 5) -> Table:
         """The rows with the worst values of a column; see `best`."""
-        result = self.column(column)
-        return self._ranked(result, n, ascending=result.unit not in SMALLER_IS_BETTER)
+        return self._ranked(self.column(column), n, best=False)
+
+    def _ranked(self, column: IndexColumn, n: int, *, best: bool) -> Table:
+        ascending = best == (column.unit in SMALLER_IS_BETTER)
+        every = meaningful(self._made, column)
+        rows = every.sort_values(column.name, ascending=ascending, kind="stable").head(n)
+        more = [name for name in (column.predicted_by, "notes") if name in rows]
+        return self._as_table(rows[[*self._places, column.name, *more]])
 
     def off(self, n: int = 10) -> Table:
         """The figures with the largest deviations from their predictions. Deviations are ratios, of
@@ -165,9 +163,12 @@ class Batch(Points):
     @property
     def words(self) -> Words:
         """The batch in two or three sentences, with figures."""
-        return Words(
-            describe_batch(self.counts, self._places, self._made, self._default, self._deviations)
-        )
+        sentences = [f"This batch has results {self.summary()}."]
+        if self._default is not None:
+            sentences.append(describe_range(self._places, self._made, self._default))
+        if len(self._deviations):
+            sentences.append(describe_nearness(self._places, self._deviations))
+        return Words(" ".join(sentences))
 
     def column(self, name: str | None = None) -> IndexColumn:
         """A numeric column of the results: by its name, or the headline figure.
@@ -213,38 +214,22 @@ class Batch(Points):
     def _deviations(self) -> DataFrame:
         return deviations(self._made, self.index.columns, self._places)
 
-    def _meaningful(self, column: IndexColumn) -> DataFrame:
-        """The rows whose figure has a meaning."""
-        made = self._made
-        return made[made[column.name].notna() & ~meaningless(made, column)]
-
     def drawn(
         self, column: str | None, fixed: Mapping[str, object]
     ) -> tuple[DataFrame, IndexColumn]:
         """The rows whose figure has a meaning; of real-time repetitions one with the medians."""
         result = self.column(column)
-        rows = restricted(self._meaningful(result), tuple(self.axes), fixed)
+        rows = restricted(meaningful(self._made, result), tuple(self.axes), fixed)
         if "repetition" not in rows or rows["repetition"].isna().all():
             return rows, result
         names = [result.name, *filter(None, [result.predicted_by])]
         medians = rows.groupby(self._places, sort=False)[names].transform("median")
         return rows.assign(**medians).drop_duplicates(self._places), result
 
-    def _ranked(self, column: IndexColumn, n: int, *, ascending: bool) -> Table:
-        every = self._meaningful(column)
-        rows = every.sort_values(column.name, ascending=ascending, kind="stable").head(n)
-        more = [column.predicted_by] if column.predicted_by else []
-        more += ["notes"] if "notes" in rows else []
-        return self._as_table(rows[[*self._places, column.name, *more]])
-
     def caption(self, table: DataFrame) -> str:
-        facts = {
-            name: table[of_run if of_run in table else name]
-            for name, of_run in (("testbed", "run_testbed"), ("kernel", "run_kernel"))
-            if of_run in table or name in table
-        }
-        with_facts = table.assign(**facts).drop(columns="source", errors="ignore")
-        return of_points(with_facts, list(self.axes))
+        of_run = {"testbed": table["run_testbed"]} if "run_testbed" in table else {}
+        facts = table.assign(**of_run).drop(columns="source", errors="ignore")
+        return of_points(facts, list(self.axes))
 
     def _as_table(self, rows: DataFrame) -> Table:
         table = Table(rows.reset_index(drop=True))

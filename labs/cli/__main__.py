@@ -37,7 +37,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "set up": {
         "doctor": "show which testbeds can run here, and the settings that affect a measurement",
         "kernel": "build, check and list the kernels that the virtual testbed boots",
-        "kit": "make or use a kit: kernels and programs in one file, for any x86-64 Linux",
+        "kit": "make or use a kit: the programs of virtual runs, and kernels, as one file",
         "new": "write a lab of your own, ready to run",
     },
 }

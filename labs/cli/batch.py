@@ -18,10 +18,9 @@ continue. docs/batches.md explains plans, clusters and job arrays.
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 BATCHES = Path("batches")
 SHOWN = 5
 SHOWN_VALUES = 12
-ARRAY = "array"
 MACHINES = "many machines"
 ARGUMENTS = (
     arg("PLAN", "the plan, a .yaml or .json file", Path),
@@ -55,19 +53,7 @@ ARGUMENTS = (
     arg(
         "--testbed TESTBED", "required for real-time runs on a cluster: namespaces", group=MACHINES
     ),
-    arg(
-        "--shard I/N",
-        "perform only shard I of N; array: that of the task of a job array",
-        group=MACHINES,
-    ),
-    arg(
-        "--merge DIR",
-        "first copy the runs of these batches (such as shards) or folders of runs",
-        Path,
-        (),
-        group=MACHINES,
-        nargs="+",
-    ),
+    arg("--shard I/N", "perform only shard I of N", group=MACHINES),
 )
 
 
@@ -80,36 +66,34 @@ def main(args: Namespace) -> Answer:
     shard = _shard(args)
     plan = read_plan(args.plan, subject=args.of)
     folder = args.into or BATCHES / (args.plan.stem + ("" if shard is None else _suffix(*shard)))
-    prospect = prospect_of(plan, folder / RUNS)
-    _check_testbed(args, prospect, shard)
+    prospect = prospect_of(plan, folder / RUNS, shard)
+    _check_testbed(args, prospect)
     if args.dry_run:
-        report = _prospect_as_json(args, plan, prospect, folder, shard)
+        report = _prospect_as_json(args, plan, prospect, folder)
         return Answer(report, _describe_prospect(report))
-    outcome = _perform(args, plan, prospect, folder, shard)
+    outcome = _perform(args, plan, prospect, folder)
     report = _as_json(outcome)
     return Answer(report, _describe(report), error=_error(outcome))
 
 
 def _shard(args: Namespace) -> tuple[int, int] | None:
-    """The shard that is requested: I/N, or that of the job array; None for the whole batch."""
-    from labs.batches.shards import from_environment, parse
+    """The shard that is requested; None for the whole batch."""
+    from labs.batches.prospect import shard_of
 
     if args.shard is None:
         return None
-    shard = from_environment(os.environ) if args.shard == ARRAY else parse(args.shard)
-    if shard is None:
-        raise BadInput("this process is not part of a job array. Use --shard I/N, such as 1/8")
     if args.scheduler or args.cluster:
         raise BadInput("a shard runs on one machine. Omit --scheduler and --cluster")
+    shard = shard_of(args.shard)
     return None if shard == (1, 1) else shard
 
 
-def _check_testbed(args: Namespace, prospect: Prospect, shard: tuple[int, int] | None) -> None:
+def _check_testbed(args: Namespace, prospect: Prospect) -> None:
     """Refuse flags that would have no effect, or another one than requested."""
-    where = prospect.parameters[0].where
+    where = prospect.where
     testbed = where.name
     cluster = args.scheduler is not None or args.cluster is not None
-    if shard is not None and not where.virtual_time:
+    if prospect.shard is not None and not where.virtual_time:
         raise BadInput(
             f"runs on {testbed} cannot be divided into shards, because their repetitions depend on "
             "one another. Write a plan per machine"
@@ -132,41 +116,19 @@ def _suffix(index: int, count: int) -> str:
     return f"-shard-{index}-of-{count}"
 
 
-def _perform(
-    args: Namespace, plan: PlanFile, prospect: Prospect, folder: Path, shard: tuple[int, int] | None
-) -> Outcome:
-    from labs.batches import shards
+def _perform(args: Namespace, plan: PlanFile, prospect: Prospect, folder: Path) -> Outcome:
     from labs.batches.batch import owned, perform_batch
     from labs.batches.progress import Progress
     from labs.launch.plan import least_repetitions
     from labs.launch.wanted import Wanted
 
     wanted = Wanted(args.fresh, args.jobs, keep_going=not args.fail_fast)
-    chosen = None if shard is None else shards.shard(prospect.distinct, *shard)
-    runs = prospect.distinct if chosen is None else chosen
-    progress = Progress(len(runs) * least_repetitions(prospect.parameters[0]))
+    progress = Progress(len(prospect.distinct) * least_repetitions(prospect.points[0].parameters))
     try:
         with owned(folder), _engine(args) as engine:
-            if args.merge:
-                merged = shards.merge(
-                    _places(args.merge), prospect.runs, lambda line: print(line, file=sys.stderr)
-                )
-                print(
-                    f"merged: {merged.copied} runs copied, {merged.existing} existed, "
-                    f"{len(merged.damaged)} damaged",
-                    file=sys.stderr,
-                )
-            wanted = replace(wanted, engine=engine)
-            return perform_batch(plan, prospect, folder, wanted, progress, chosen)
+            return perform_batch(plan, prospect, folder, replace(wanted, engine=engine), progress)
     finally:
         progress.close()
-
-
-def _places(folders: Sequence[Path]) -> list[Path]:
-    """The folders of runs of these batches, or these folders themselves."""
-    from labs.batches.batch import RUNS
-
-    return [folder / RUNS if (folder / RUNS).is_dir() else folder for folder in folders]
 
 
 @contextmanager
@@ -184,21 +146,14 @@ def _engine(args: Namespace) -> Iterator[Engine | None]:
 
 
 def _prospect_as_json(
-    args: Namespace, plan: PlanFile, prospect: Prospect, folder: Path, shard: tuple[int, int] | None
+    args: Namespace, plan: PlanFile, prospect: Prospect, folder: Path
 ) -> dict[str, Any]:
-    from labs.batches import shards
     from labs.launch import slots
     from labs.read.runs.archive import is_run
 
-    elsewhere = _places(args.merge)
-    distinct = prospect.distinct if shard is None else shards.shard(prospect.distinct, *shard)
-    missing = tuple(
-        run
-        for run in distinct
-        if not any(is_run(place / run.name) for place in (prospect.runs, *elsewhere))
-    )
+    missing = [run for run in prospect.distinct if not is_run(prospect.runs / run.name)]
     side_by_side = slots.side_by_side(args.jobs, len(missing))
-    estimate = prospect.estimate(missing, side_by_side, (prospect.runs, *elsewhere, Path("runs")))
+    estimate = prospect.estimate(missing, side_by_side, (prospect.runs, Path("runs")))
     return {
         "plan": str(plan.path),
         "of": plan.subject.name,
@@ -208,11 +163,11 @@ def _prospect_as_json(
             for name in prospect.varied
         },
         "points": len(prospect.points),
-        "excluded": plan.grid.product - plan.count,
+        "excluded": plan.product - plan.count,
         "impossible": dict(prospect.impossible),
-        "runs": len(distinct),
-        "existing": len(distinct) - len(missing),
-        "notebooks": len(prospect.points) if plan.subject.path and shard is None else 0,
+        "runs": len(prospect.distinct),
+        "existing": len(prospect.distinct) - len(missing),
+        "notebooks": len(prospect.points) if plan.subject.path and prospect.shard is None else 0,
         "concurrent": side_by_side,
         "seconds": round(estimate.real_s, 1),
         "bytes": round(estimate.size_bytes),

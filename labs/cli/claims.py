@@ -269,7 +269,7 @@ def describe_briefly(verdict: Verdict) -> str:
 
 
 def describe_doubt(verdict: Verdict) -> str:
-    """As `in_short`, but only where the claim does not hold; empty if it holds everywhere."""
+    """The same only where the claim does not hold; empty if it holds everywhere."""
     from labs.read.claims.verdict import HOLDS
 
     rows = [row for row in verdict.rows if row.verdict != HOLDS]

@@ -194,8 +194,7 @@ class Prepared:
     def run(self) -> int:
         """Parse the words, run the command and print its answer; return the exit code."""
         args = self.parser.read(self.words)
-        answer = self.answer(args)
-        return answer if isinstance(answer, int) else answer.deliver(args.json)
+        return self.answer(args).deliver(args.json)
 
 
 def prepare(name: str, words: Sequence[str]) -> Prepared:
@@ -207,10 +206,6 @@ def prepare(name: str, words: Sequence[str]) -> Prepared:
         arguments = (*verb.arguments, JSON)
         parser = Arguments(arguments, prog=f"{prog} {words[0]}", description=verb.help)
         return Prepared(parser, verb.answer, words[1:])
-    if hasattr(module, "configure"):
-        parser = Arguments(prog=prog, description=module.__doc__)
-        module.configure(parser)
-        return Prepared(parser, module.main, words)
     listed = (f"  {verb.ljust(12)}{verbs[verb].summary}" for verb in verbs)
     epilog = "\n".join(["commands:", *listed]) if verbs else getattr(module, "EPILOG", None)
     only_verbs = not hasattr(module, "main")

@@ -52,8 +52,7 @@ def main(args: Namespace) -> Answer:
     from labs.grading.class_report import describe as describe_class
     from labs.grading.class_report import grade_page
     from labs.grading.grade_sheet import grade_submission
-    from labs.grading.grade_tables import as_csv, as_nbgrader
-    from labs.grading.gradebook import gradebook
+    from labs.grading.gradebook import as_csv, as_nbgrader, gradebook
     from labs.grading.submissions import submissions
 
     tables = {"csv": as_csv, "nbgrader": as_nbgrader, "page": grade_page}

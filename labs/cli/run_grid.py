@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from labs.cli.command import Answer
 from labs.cli.run_report import LACKING, describe, describe_points, grid_as_json
@@ -19,6 +19,8 @@ from labs.read.unused_parameters import same_run
 
 if TYPE_CHECKING:
     from labs.studies.grid import Grid
+
+T = TypeVar("T")
 
 
 def main(lab: Lab, p: LabParameters, over: Axes, args: Namespace) -> Answer:
@@ -52,42 +54,28 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
 
     varied, wanted = varied_points(p, over)
     same = unused_axes(lab, wanted, varied)
-    conditions = [attempted(lab.conditions, parameters) for parameters in wanted]
+    conditions = [attempted(lab.conditions, at) for at in wanted]
     errors = [error for error in conditions if isinstance(error, LabError)]
     if len(errors) == len(wanted):
         raise errors[0]
-    names: dict[tuple[LabParameters, str], str] = {}
-    lacks = {
-        parameters: error
-        for parameters, error in zip(wanted, conditions, strict=True)
-        if isinstance(error, LabError)
-    }
-    runs = {}
-    if p.where.performs:
-        planned = plan_points(lab, wanted)
-        opened = Opened(Path(p.runs))
-        runs = {run.name: opened.complete(run.name) for run in distinct_runs(planned)}
-        for parameters, of_point in zip(wanted, planned, strict=True):
-            if isinstance(of_point, LabError):
-                lacks[parameters] = of_point
-            else:
-                names |= {(parameters, run.condition.name): run.name for run in of_point}
-    points = [
-        {
-            "values": {name: getattr(parameters, name) for name in varied},
-            "lacks": str(lacks[parameters]) if parameters in lacks else None,
-            "conditions": [
-                {
-                    "condition": condition.name,
-                    "link": asked(condition.link),
-                    "run": names.get((parameters, condition.name)),
-                    "unused": same.get(condition.name, []),
-                }
-                for condition in (() if isinstance(of_point, LabError) else of_point)
-            ],
-        }
-        for parameters, of_point in zip(wanted, conditions, strict=True)
-    ]
+    planned = plan_points(lab, wanted) if p.where.performs else [()] * len(wanted)
+    points = []
+    for at, of_point, runs in zip(wanted, conditions, planned, strict=True):
+        lacks = next((str(why) for why in (runs, of_point) if isinstance(why, LabError)), None)
+        names = {run.condition.name: run.name for run in _those(runs)}
+        shown = [
+            {
+                "condition": condition.name,
+                "link": asked(condition.link),
+                "run": names.get(condition.name),
+                "unused": same.get(condition.name, []),
+            }
+            for condition in _those(of_point)
+        ]
+        values = {name: getattr(at, name) for name in varied}
+        points.append({"values": values, "lacks": lacks, "conditions": shown})
+    opened = Opened(Path(p.runs))
+    distinct = distinct_runs(planned)
     return {
         "lab": lab.name,
         "testbed": p.testbed,
@@ -95,9 +83,13 @@ def preview(lab: Lab, p: LabParameters, over: Axes) -> dict[str, Any]:
         "axes": {name: list(values) for name, values in varied.items()},
         "parameters": dataclasses.asdict(p),
         "points": points,
-        "runs": len(runs),
-        "existing": sum(runs.values()),
+        "runs": len(distinct),
+        "existing": sum(opened.complete(run.name) for run in distinct),
     }
+
+
+def _those(outcome: Sequence[T] | LabError) -> Sequence[T]:
+    return () if isinstance(outcome, LabError) else outcome
 
 
 def describe_preview(outline: Mapping[str, Any]) -> str:

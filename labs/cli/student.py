@@ -3,7 +3,7 @@
 An edited copy is never overwritten; the command reports that it was kept.
 
     labs student notebooks/*.ipynb --recorded              no kernel is needed
-    labs student notebooks/*.ipynb --set KERNEL=6.12 --link 100x40 --zip copies.zip
+    labs student notebooks/*.ipynb --set KERNEL=6.12 --link 100x40
     labs student notebooks/00-start-here.ipynb --recorded --nbgrader --into source/start
 
 With --nbgrader, the copies are source notebooks for `nbgrader generate_assignment`. The commands
@@ -16,7 +16,6 @@ from argparse import Namespace
 from pathlib import Path
 
 from labs.cli.command import DRY_RUN, Answer, arg
-from labs.errors import BadInput
 
 ARGUMENTS = (
     arg("NOTEBOOK...", "notebooks with solutions", Path),
@@ -25,29 +24,22 @@ ARGUMENTS = (
     arg("--set NAME=VALUE...", "set a parameter in each notebook that has it; may be repeated"),
     arg("--link RATExDELAY", "set rate (Mbit/s) and delay (ms) of the link: 100x40"),
     arg("--nbgrader", "write nbgrader source notebooks, with a graded cell per question"),
-    arg("--zip FILE", "also write the copies as a zip file", Path),
-    arg("--force", "replace an existing zip file; edited copies are kept"),
     DRY_RUN,
 )
 
 
 def main(args: Namespace) -> Answer:
     """Write the copies and say what happened to each. Raises LabError."""
-    from labs.drive.record.disk import write_whole
-    from labs.grading.student_copy import copy_for_students, read_presets, zipped
+    from labs.grading.student_copy import copy_for_students, read_presets
 
     recorded = ["TESTBED=recorded"] if args.recorded else []
     presets = read_presets([*recorded, *args.set], args.link, args.notebook)
-    if args.zip is not None and args.zip.exists() and not args.force:
-        raise BadInput(f"{args.zip} exists. Name another file, or replace it with --force")
     done = [
         copy_for_students(
             notebook, args.into, presets, nbgrader=args.nbgrader, dry_run=args.dry_run
         )
         for notebook in args.notebook
     ]
-    if args.zip is not None and not args.dry_run:
-        write_whole(args.zip, zipped([copied.path for copied in done], args.into))
     return Answer(
         [{"path": str(copied.path), "outcome": copied.outcome} for copied in done],
         "\n".join(copied.words for copied in done),

@@ -1,27 +1,33 @@
-"""Grade notebooks: compare the numbers in their answer cells with the theory and recorded runs."""
+"""Grade notebooks: compare the numbers in their answer cells with the theory and recorded runs.
+
+Nothing is run, and a student's own runs do not count: anybody can change a run and seal it again,
+and RUNS may name the folder of somebody else. In virtual time an unchanged run equals the recorded
+one anyway.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from labs.catalog import LABS, find
 from labs.drive.parameters import declare
+from labs.drive.parameters.declare import LabParameters, Scalar
 from labs.drive.parameters.notebook_cell import from_globals, from_literals
-from labs.drive.record.seal import digest
-from labs.errors import BadInput, LabError
+from labs.errors import BadInput, LabError, Missing
 from labs.grading.answers import ANSWER, GUESS, Given, answers, usable
-from labs.grading.run_evidence import RunEvidence
 from labs.grading.submissions import Submission
 from labs.read.display.rich_output import Table
 from labs.read.exercises import graded_answer
-from labs.read.exercises.exercise import Answer, Exercise, Expected, of_lab
+from labs.read.exercises.exercise import Answer, Evidence, Exercise, Expected, of_lab
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, Graded, unanswered
 from labs.read.lab import Lab
 from labs.read.notebook_file import parameters, read_notebook
+from labs.read.runs import recorded
+from labs.read.runs.run import Run
 
 NO_ANSWER = Given(None)
 
@@ -29,14 +35,13 @@ NO_ANSWER = Given(None)
 @dataclass(frozen=True)
 class Sheet:
     """The grades of one notebook, none if it has no answer cells, and the guesses in it; `problem`
-    says why it could not be graded. `content` is the digest of its answers and guesses."""
+    says why it could not be graded."""
 
     path: Path
     notebook: str
     grades: tuple[Graded, ...] = ()
     problem: str = ""
     guesses: Mapping[str, Answer] = field(default_factory=dict)
-    content: str = ""
 
     @property
     def points(self) -> int:
@@ -46,14 +51,6 @@ class Sheet:
     def is_empty(self) -> bool:
         """Whether no question has an answer, not even one that cannot be read."""
         return all(grade.verdict == MISSING for grade in self.grades)
-
-    @property
-    def is_telling(self) -> bool:
-        """Whether an equal sheet is unlikely to be chance: this one has a guess and an answer that
-        is not right. Right answers are always equal."""
-        return bool(self.guesses) and any(
-            grade.verdict not in (RIGHT, MISSING) for grade in self.grades
-        )
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -90,8 +87,7 @@ def grade_file(path: Path) -> Sheet:
             for name, given in answers(notebook, GUESS).items()
             if given.answer is not None
         }
-        written = "\0".join(cell.source for cell in notebook.tagged(ANSWER, GUESS))
-        return Sheet(path, stem, grades, "", guessed, digest(written.encode()))
+        return Sheet(path, stem, grades, "", guessed)
     except LabError as error:
         return Sheet(path, stem, problem=str(error))
 
@@ -127,7 +123,7 @@ def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
     """The lab and the exercises of a notebook; BadInput for a notebook without exercises."""
     stems: list[str] = []
     for lab in map(find, LABS):
-        every = _exercises(lab)
+        every, _ = of_lab(lab)
         if exercises := tuple(exercise for exercise in every if exercise.notebook == notebook):
             return lab, exercises
         stems += [exercise.notebook for exercise in every]
@@ -136,11 +132,6 @@ def exercises_of(notebook: str) -> tuple[Lab, tuple[Exercise, ...]]:
         f"{notebook} has no graded exercises{hint} Notebooks with exercises: "
         f"{', '.join(sorted({*stems}))}"
     )
-
-
-def _exercises(lab: Lab) -> tuple[Exercise, ...]:
-    exercises, _ = of_lab(lab)
-    return exercises
 
 
 def _judged(
@@ -164,3 +155,40 @@ def _judged(
 def _expected(exercise: Exercise, runs: RunEvidence) -> Expected:
     """The right answer, the same for all."""
     return exercise.expected(runs)
+
+
+@dataclass(frozen=True)
+class RunEvidence(Evidence):
+    """The recorded runs of a lab on one kernel."""
+
+    lab: Lab
+
+    def run(self, condition: str, **parameters: Scalar) -> Run | None:
+        """A run with the lab's defaults but for these parameters; None if there is none."""
+        defaults: LabParameters = self.lab.Parameters(kernel=self.kernel)
+        p = replace(defaults, only=condition, **parameters)  # type: ignore[arg-type]
+        (wanted,) = self.lab.conditions(p)
+        try:
+            return recorded.equal_to(
+                self.lab.name,
+                wanted.as_json(),
+                recorded_runs(self.lab.name),
+                kernel=self.kernel,
+                seed=p.seed,
+                memory_mib=p.memory_mib,
+            )
+        except BadInput:
+            return None
+
+    def column(self, run: Run, name: str) -> Any:
+        """A column of the lab's results for a run."""
+        return self.lab.results(run).values[name]
+
+
+@cache
+def recorded_runs(lab: str) -> Sequence[Run]:
+    """The recorded runs of a lab in virtual time; none without recorded data."""
+    try:
+        return recorded.in_virtual_time(lab, recorded.places(lab))
+    except Missing:
+        return ()

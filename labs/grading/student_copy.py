@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 import re
-import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +26,6 @@ LINK = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 LITERAL = re.compile(r"-?\d[\d_]*(?:\.\d+)?(?:e-?\d+)?|True|False")
 LINK_PRESET = "LINK"
 OF_LINK = ("RATE_MBIT", "DELAY_MS")
-ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-"""The same copies are the same bytes."""
 WRITTEN, UPDATED, UNCHANGED, KEPT = "written", "updated", "unchanged", "kept"
 
 
@@ -61,34 +57,22 @@ def copy_for_students(
     """Write the student's copy of a notebook into a folder, unless an edited one exists. `presets`
     are values of parameters; those that the notebook does not have are omitted. With `nbgrader` it
     is a source notebook of nbgrader."""
-    new = student_version(read_notebook(notebook).content, notebook.stem)
-    preset(new, notebook, presets or {})
-    if nbgrader:
-        as_source(new, notebook.stem)
-        new["metadata"]["labs"]["sources"] = _sources(new)
-    return _written(new, notebook, into, dry_run)
-
-
-def _written(new: Mapping[str, Any], notebook: Path, into: Path, dry_run: bool) -> Copied:
     target = into / notebook.name
     if target.resolve() == notebook.resolve():
         raise BadInput(f"{into} is the folder of {notebook.name}. Name another folder with --into")
-    outcome = _outcome(target, new)
+    new = student_version(read_notebook(notebook).content)
+    if presets:
+        preset(new, notebook, presets)
+    if nbgrader:
+        as_source(new, notebook.stem)
+    sources = _sources(new)
+    new["metadata"]["labs"] = {"notebook": notebook.stem, "sources": sources}
+    outcome = _outcome(target, sources)
     if outcome in (WRITTEN, UPDATED) and not dry_run:
         into.mkdir(parents=True, exist_ok=True)
-        write_whole(target, _as_ipynb(new).encode())
+        text = json.dumps(new, indent=1, ensure_ascii=False, sort_keys=True)  # as Jupyter does
+        write_whole(target, f"{text}\n".encode())
     return Copied(target, outcome)
-
-
-def zipped(copies: Iterable[Path], into: Path) -> bytes:
-    """An archive of copies under their names below `into`."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in copies:
-            about = zipfile.ZipInfo(path.relative_to(into).as_posix(), ZIP_TIME)
-            about.external_attr = 0o644 << 16
-            archive.writestr(about, path.read_bytes(), zipfile.ZIP_DEFLATED)
-    return out.getvalue()
 
 
 def read_presets(
@@ -117,8 +101,6 @@ def read_presets(
 
 def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) -> None:
     """Set parameters in the parameters cell. BadInput for a value that the lab does not allow."""
-    if not presets:
-        return
     cells = [cell for cell in notebook["cells"] if PARAMETERS & {*cell["metadata"].get("tags", [])}]
     names = {match[1] for cell in cells for match in LINE.finditer("".join(cell["source"]))}
     values = {name: value for name, value in presets.items() if name != LINK_PRESET}
@@ -139,12 +121,10 @@ def preset(notebook: Mapping[str, Any], path: Path, presets: Mapping[str, str]) 
     check = LAB.search("".join("".join(cell["source"]) for cell in notebook["cells"]))
     if check is not None:
         from_literals(find(check[1]).Parameters, parameters(notebook_file(notebook, path)))
-    notebook["metadata"]["labs"]["sources"] = _sources(notebook)
 
 
-def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
-    """The notebook without solutions, outputs and counts; its metadata name the original, and the
-    digest of its sources, by which edits are found."""
+def student_version(notebook: Mapping[str, Any]) -> dict[str, Any]:
+    """The notebook without solutions, outputs and counts."""
     version = copy.deepcopy(dict(notebook))
     version["cells"] = [
         cell for cell in version["cells"] if SOLUTION not in cell["metadata"].get("tags", [])
@@ -152,7 +132,6 @@ def student_version(notebook: Mapping[str, Any], stem: str) -> dict[str, Any]:
     for cell in version["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
-    version["metadata"]["labs"] = {"notebook": stem, "sources": _sources(version)}
     return version
 
 
@@ -166,12 +145,13 @@ def _literal(name: str, value: str) -> str:
 
 
 def _sources(notebook: Mapping[str, Any]) -> str:
-    """The digest of the sources of all cells."""
+    """The digest of the sources of all cells, by which edits are found."""
     return key({"cells": [[it["cell_type"], "".join(it["source"])] for it in notebook["cells"]]})
 
 
-def _outcome(target: Path, new: Mapping[str, Any]) -> str:
-    """What to do about a copy: one that was not edited is replaced, any other is kept."""
+def _outcome(target: Path, new: str) -> str:
+    """What to do about a copy, for new sources: one that was not edited is replaced, any other is
+    kept."""
     if not target.exists() and not target.is_symlink():
         return WRITTEN
     try:
@@ -181,9 +161,4 @@ def _outcome(target: Path, new: Mapping[str, Any]) -> str:
             return KEPT
     except (LabError, LookupError, TypeError):
         return KEPT  # not a copy of ours, or damaged: it may be work
-    return UNCHANGED if _sources(new) == sources else UPDATED
-
-
-def _as_ipynb(notebook: Mapping[str, Any]) -> str:
-    """The notebook as Jupyter writes it."""
-    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    return UNCHANGED if new == sources else UPDATED

@@ -1,107 +1,19 @@
-"""What runs are performed with: programs on this machine, or two machines reached over ssh.
+"""What runs on two machines reached over ssh are performed with.
 
-The digests of programs are inputs of a run. On the vagrant testbed the inputs are listed per host,
-because the two may differ: `server.nginx`, `client.linux`.
+The inputs of a run are listed per host, because the two may differ: `server.nginx`, `client.linux`.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from labs.drive.kernel.boot import PATH
-from labs.drive.kernel.guest_root import libraries
-from labs.drive.kernel.kept_copy import content_digest
+from labs.drive.kernel.programs import ASKED
 from labs.errors import Missing
 from labs.guest.testbed.contract import Host
-from labs.guest.testbed.process import PACKAGES
 
-# Programs that any run may start, whatever its experiment: for the hosts, the link, the samplers,
-# and the files that are served.
-EVERY_RUN = ("ip", "tc", "ss", "nstat", "truncate", "touch")
-OLDEST_PYTHON = (3, 11)
-ASKED = {"nginx": "-v"} | dict.fromkeys(("tc", "ip", "ss", "nstat", "ab", "ssh", "sshd"), "-V")
-
-
-def find(name: str) -> Path:
-    """The path of a program in the system's folders; Missing, with the package that contains it."""
-    path = shutil.which(name, path=PATH)
-    if path is None:
-        raise Missing(
-            f"{name} is not installed. On Debian: apt-get install {PACKAGES.get(name, name)}"
-        )
-    return Path(path)
-
-
-@functools.cache
-def python() -> Path:
-    """The interpreter of the driving half: the system's if it is new enough, else this one."""
-    system = shutil.which("python3", path=PATH)
-    if system and _version(system) >= OLDEST_PYTHON:
-        return Path(system)
-    return Path(getattr(sys, "_base_executable", sys.executable))
-
-
-def _version(interpreter: str) -> tuple[int, ...]:
-    done = subprocess.run(
-        (interpreter, "-I", "-S", "-c", "import sys; print(*sys.version_info[:2])"),
-        capture_output=True,
-    )
-    return tuple(int(word) for word in done.stdout.split())
-
-
-def programs(names: Iterable[str]) -> dict[str, Path]:
-    """The paths of these programs; Missing if one is not installed."""
-    return {name: find(name) for name in names}
-
-
-def digests(programs: Mapping[str, Path], interpreter: Path) -> dict[str, dict[str, str]]:
-    """The digests of programs, of the interpreter (as python3), and of every shared library that
-    they load (by soname): inputs of a run that uses this machine's own files."""
-    tools = {**programs, "python3": interpreter}
-    return {
-        "tools": {name: content_digest(path) for name, path in tools.items()},
-        "libraries": {
-            name: content_digest(path) for name, path in libraries(tools.values()).items()
-        },
-    }
-
-
-def versions(programs: Mapping[str, Path], interpreter: Path) -> dict[str, str]:
-    """The first line of each program's version output, and the version of the C library."""
-    return {
-        **{name: version(path) for name, path in programs.items()},
-        "libc": os.confstr("CS_GNU_LIBC_VERSION") or "",
-        "python3": version(interpreter),
-    }
-
-
-def version(path: Path) -> str:
-    """The first line of a program's version output."""
-    return _version_of(path, content_digest(path))
-
-
-@functools.cache
-def _version_of(path: Path, digest: str) -> str:
-    done = subprocess.run(
-        (path, ASKED.get(path.name, "--version")),
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        env={"PATH": PATH, "LC_ALL": "C"},
-    )
-    lines = (done.stdout or done.stderr).decode("utf-8", "replace").strip().splitlines()
-    return next((line for line in lines if not line.startswith(OF_THE_LOADER)), "")
-
-
-# Begins a line about a library that /etc/ld.so.preload names and that cannot be loaded.
-OF_THE_LOADER = "ERROR: ld.so: "
 # Programs that every run starts on a machine, whatever its experiment.
 EVERY_RUN_ON_MACHINES = ("python3", "ip", "tc", "ss", "nstat")
 MEMORY_STEP_MIB = 64

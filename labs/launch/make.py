@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labs.drive.kernel import programs as here
 from labs.drive.kernel.boot import EITHER, PATH, PTRACE, boot
-from labs.drive.kernel.guest_root import kept_root
 from labs.drive.kernel.kept_copy import check, content_digest
 from labs.drive.record.disk import written_to
 from labs.drive.record.run_folder import Staging
@@ -24,7 +24,7 @@ from labs.guest import entry as guest
 from labs.guest.entry import FAILURE, INPUTS
 from labs.guest.programs.init import INSIDE_CODE, PYTHON
 from labs.launch import code_digest as code
-from labs.launch import inventory, locks, slots
+from labs.launch import locks, slots
 from labs.launch.plan import Planned
 from labs.launch.wanted import (
     AUTO,
@@ -88,24 +88,23 @@ def alone(
 def make(job: Job, cpu: int | None, say: Say) -> Path:
     """Perform one run and return its folder; a failed run leaves nothing behind."""
     planned = job.planned
-    interpreter = inventory.python()
-    _check_programs(planned, interpreter)
+    _check_unchanged(planned)
     copied = code.copied(
-        planned.driving, planned.root.interpreter if planned.root else (interpreter,)
+        planned.driving, planned.kit.interpreter if planned.kit else (here.python(),)
     )
     experiment = code.OWN_LAB if planned.source else planned.experiment
     started = time.time()
     mode = None
     with Staging(job.opened.folder, planned.name) as staging:
-        staging.write_json(INPUTS, _for_the_guest(planned, interpreter))
+        staging.write_json(INPUTS, _for_the_guest(planned))
 
         def on_line(line: str) -> None:
             if line.startswith(PREFIX):
                 say(Line(line.removeprefix(PREFIX)))
 
         try:
-            if planned.kernel and planned.root:
-                root = kept_root(planned.root)
+            if planned.kernel and planned.kit:
+                root = planned.kit.kept_root()
                 mode = boot(
                     planned.kernel.path,
                     root=root.folder,
@@ -121,7 +120,7 @@ def make(job: Job, cpu: int | None, say: Say) -> Path:
                 check(root)
             else:
                 module = TESTBEDS[planned.inputs["testbed"]].module
-                argv = guest.argv(interpreter, str(copied.folder), module, experiment)
+                argv = guest.argv(here.python(), str(copied.folder), module, experiment)
                 _here(argv, staging.folder, on_line)
         except RunFailed as error:
             check_room(staging.folder)
@@ -142,14 +141,14 @@ def without_colours(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def _for_the_guest(planned: Planned, interpreter: Path) -> dict[str, Any]:
+def _for_the_guest(planned: Planned) -> dict[str, Any]:
     """The file that the run reads: its inputs, and data about kernel, programs and machines."""
     if planned.machines:
         versions = planned.machines.versions
-    elif planned.root and planned.root.versions is not None:
-        versions = {**planned.root.versions}
+    elif planned.kit:
+        versions = planned.kit.versions(planned.programs)
     else:
-        versions = inventory.versions(planned.programs, interpreter)
+        versions = here.versions(planned.programs, here.python())
     return {
         "inputs": planned.inputs,
         "key": planned.key,
@@ -159,17 +158,17 @@ def _for_the_guest(planned: Planned, interpreter: Path) -> dict[str, Any]:
     }
 
 
-def _check_programs(planned: Planned, interpreter: Path) -> None:
-    """RunFailed if a program of this machine, or the kernel, has changed since the plan; a guest's
-    root is checked when it is copied."""
-    used = {}
+def _check_unchanged(planned: Planned) -> None:
+    """RunFailed if the kernel, or on this machine's own a program, changed since the plan; the root
+    of a guest is verified by itself."""
+    used: dict[str, Any] = {}
     if planned.kernel:
-        used["kernel"] = content_digest(planned.kernel.path) == planned.kernel.sha256
+        same = content_digest(planned.kernel.path) == planned.kernel.sha256
+        used = {"the kernel": same}
     elif not planned.machines:
-        digests = inventory.digests(planned.programs, interpreter)
-        used |= {what: digests[what] == planned.inputs[what] for what in digests}
-    changed = [what for what, equal in used.items() if not equal]
-    if changed:
+        digests = here.digests(planned.programs, here.python())
+        used = {what: digests[what] == planned.inputs[what] for what in digests}
+    if changed := [what for what, same in used.items() if not same]:
         raise RunFailed(f"{changed[0]} changed after the runs were planned. Run again")
 
 

@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel import kit
-from labs.drive.kernel.guest_root import GuestRoot, guest_root
+from labs.drive.kernel import programs as here
+from labs.drive.kernel.kit import Kit
+from labs.drive.kernel.kit_maker import ready
 from labs.drive.kernel.memory_size import guest_memory_mib
 from labs.drive.kernel.store import Kernel, find, kernels
 from labs.drive.kernel.versions import series_of
@@ -32,8 +33,8 @@ from labs.read.lab import Lab
 class Planned:
     """One planned run: the name of its lab and the module or the user's own file with its
     experiment, its condition, its inputs and their key, the code that it executes, the programs
-    that it starts, and either the kernel and the guest's root (virtual testbed) or the running
-    machines (vagrant)."""
+    that it starts, and either the kernel and the kit (virtual testbed) or the running machines
+    (vagrant)."""
 
     lab: str
     experiment: str
@@ -44,7 +45,7 @@ class Planned:
     driving: code.Code = field(repr=False)
     programs: Mapping[str, Path]
     kernel: Kernel | None
-    root: GuestRoot | None
+    kit: Kit | None
     machines: Inventory | None
     point: str = ""
     """The values in which it differs from other runs of the same condition, in words."""
@@ -84,20 +85,18 @@ def plan(lab: Lab, p: LabParameters) -> tuple[Planned, ...]:
 class Planner:
     """Plans the runs of a lab on one testbed for one or many sets of parameters.
 
-    What the sets have in common (programs, interpreter, code, kernels, and the roots of guests) is
-    determined once. Planning a further set therefore takes about as long as computing its keys.
+    What the sets have in common (programs, code, kernels, and the kit) is determined once. Planning
+    a further set therefore takes about as long as computing its keys.
     """
 
     def __init__(self, lab: Lab, where: Kind) -> None:
         self._lab = lab
         self._where = where
-        self._interpreter = inventory.python()
-        self._kit = kit.in_use() if where.virtual_time else None
         self._driving = code_of(lab, where.name)
         self._digest = code.digest(self._driving)
         self._kernels: dict[str, Kernel] = {}
-        self._programs: dict[tuple[str, ...], Mapping[str, Path]] = {}
-        self._roots: dict[tuple[str, ...], GuestRoot] = {}
+        self._kit: Kit | None = None
+        self._used: dict[tuple[str, ...], tuple[Mapping[str, Path], Mapping[str, Any]]] = {}
 
     def plan(self, p: LabParameters) -> tuple[Planned, ...]:
         """As the function `plan`, for parameters with this planner's testbed."""
@@ -162,16 +161,12 @@ class Planner:
         machines: Inventory | None,
         memory_mib: int,
     ) -> Planned:
-        programs: Mapping[str, Path] = {}
-        root = None
         if machines:
-            used: dict[str, Any] = {"tools": machines.digests}
+            programs: Mapping[str, Path] = {}
+            used: Mapping[str, Any] = {"tools": machines.digests}
         else:
-            names = tuple(dict.fromkeys((*inventory.EVERY_RUN, *_tools(self._lab, condition))))
-            if not (kernel and self._kit):
-                programs = self._programs_of(names)
-            root = self._root(names, programs) if kernel else None
-            used = root.as_inputs() if root else inventory.digests(programs, self._interpreter)
+            names = (*here.EVERY_RUN, *_tools(self._lab, condition))
+            programs, used = self._used_by(tuple(dict.fromkeys(names)))
         inputs = {
             "schema": VERSION,
             "lab": self._lab.name,
@@ -196,7 +191,7 @@ class Planner:
             self._driving,
             programs,
             kernel,
-            root,
+            self._kit,
             machines,
         )
 
@@ -205,16 +200,17 @@ class Planner:
             self._kernels[name] = find(name)
         return self._kernels[name]
 
-    def _programs_of(self, names: tuple[str, ...]) -> Mapping[str, Path]:
-        if names not in self._programs:
-            self._programs[names] = inventory.programs(names)
-        return self._programs[names]
-
-    def _root(self, names: tuple[str, ...], programs: Mapping[str, Path]) -> GuestRoot:
-        if names not in self._roots:
-            of_kit = self._kit and self._kit.root(names)
-            self._roots[names] = of_kit or guest_root(programs, self._interpreter)
-        return self._roots[names]
+    def _used_by(self, names: tuple[str, ...]) -> tuple[Mapping[str, Path], Mapping[str, Any]]:
+        """The paths of programs by name, and the inputs of a run that starts them: the kit, or in
+        real time their digests. Missing if one is not in it, or not installed."""
+        if names not in self._used:
+            if self._where.virtual_time:
+                self._kit = self._kit or ready()
+                self._used[names] = self._kit.programs(names), self._kit.inputs
+            else:
+                programs = here.programs(names)
+                self._used[names] = programs, here.digests(programs, here.python())
+        return self._used[names]
 
 
 @cache

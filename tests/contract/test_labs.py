@@ -22,7 +22,7 @@ from labs.drive.kernel.versions import SERIES
 from labs.drive.parameters.declare import check, declared
 from labs.errors import BadInput
 from labs.experiments.stack import claims as of_stack
-from labs.grading.run_evidence import RunEvidence
+from labs.grading.grade_sheet import RunEvidence
 from labs.read.claims.composition import chance
 from labs.read.claims.evidence import Evidence, recorded_draws
 from labs.read.claims.judge import check_columns, judge, judges_of, split_reference

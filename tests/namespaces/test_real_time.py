@@ -12,6 +12,7 @@ import pytest
 
 from labs.catalog import find
 from labs.cli.__main__ import main
+from labs.drive.kernel.programs import python, versions
 from labs.drive.record.run_folder import Staging
 from labs.drive.record.seal import key
 from labs.drive.testbed.diagnosis import LINK_TRIALS, part_of_the_link
@@ -20,7 +21,6 @@ from labs.experiments.buffers import experiment as buffers
 from labs.experiments.buffers.conditions import Parameters as Buffers
 from labs.guest.execution import drive
 from labs.guest.testbed.contract import Testbed
-from labs.launch.inventory import python, versions
 from labs.launch.launch import Made, run
 from labs.launch.plan import plan
 from labs.launch.wanted import Wanted

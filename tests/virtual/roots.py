@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 from pathlib import Path
 
-from labs.drive.kernel.guest_root import guest_root, kept_root
+from labs.drive.kernel import programs
+from labs.drive.kernel.guest_root import kept_root
 from labs.drive.kernel.kept_copy import file
-from labs.launch import inventory
+from labs.drive.kernel.kit_maker import sources
 
 SHELL = (
     *("bash", "sh", "cat", "chmod", "cp", "dd", "echo", "env", "head", "kill", "ln", "ls", "mkdir"),
@@ -24,8 +24,9 @@ OF_SSHD = tuple(Path("/usr/lib/openssh", name) for name in ("sshd-session", "ssh
 @functools.cache
 def root_with(*names: str) -> Path:
     """The folder of a root that has these programs, what every run may start, and a shell."""
-    programs = inventory.programs((*SHELL, *inventory.EVERY_RUN, *names))
+    started = programs.programs((*SHELL, *programs.EVERY_RUN, *names))
     more = {one.name: one for one in OF_SSHD if "sshd" in names and one.exists()}
-    root = guest_root(programs | more, inventory.python())
-    files = {**root.files, **{str(one)[1:]: file(one, executable=True) for one in more.values()}}
-    return kept_root(replace(root, files=files)).folder
+    paths = sources(started | more, programs.python())
+    paths |= {str(one)[1:]: one for one in more.values()}
+    files = {name: file(path, not name.endswith(".py")) for name, path in paths.items()}
+    return kept_root(files, (programs.python(),)).folder

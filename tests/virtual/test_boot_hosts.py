@@ -17,8 +17,8 @@ import pytest
 
 from labs.drive.kernel import boot as booting
 from labs.drive.kernel.boot import LEFTOVER
+from labs.drive.kernel.programs import python
 from labs.guest.programs.init import INSIDE_CODE
-from labs.launch.inventory import python
 from tests.virtual.booting import BOOT_ONE, MEMORY_MIB, ON_EACH_KERNEL, ROOT, inside
 from tests.virtual.roots import root_with
 

@@ -18,10 +18,9 @@ from distributed.versions import VersionMismatchWarning, get_versions
 from labs.batches import cluster
 from labs.batches.cluster import HOST, DaskEngine, connect
 from labs.catalog import find
-from labs.drive.kernel import store
+from labs.drive.kernel import programs, store
 from labs.drive.record.seal import read_seal
 from labs.errors import LabError, Missing
-from labs.launch import inventory
 from labs.launch.launch import perform, prepare
 from labs.launch.plan import Planned, plan
 from labs.launch.wanted import Event, Lost, Opened, Wanted
@@ -33,12 +32,13 @@ from tests.dask_processes import WITHOUT_LABS, scheduler, started_from, worker
 DELAYS_MS = (0.0, 10.0, 20.0)
 # For a worker whose `touch` is another program: a byte follows the end of the same ELF file.
 OTHER_TOUCH = """
-from pathlib import Path
-from labs.launch import inventory
+import shutil
 
-if not hasattr(inventory, "installed"):  # dask loads this file twice
-    inventory.installed = inventory.find
-inventory.find = lambda name: Path({touch!r}) if name == "touch" else inventory.installed(name)
+def which(name, *words, **given):
+    return {touch!r} if name == "touch" else shutil.installed(name, *words, **given)
+
+if not hasattr(shutil, "installed"):  # dask loads this file twice
+    shutil.installed, shutil.which = shutil.which, which
 """
 # For a scheduler that dies when a client fetches a result.
 DIES_IN_TRANSIT = """
@@ -170,7 +170,7 @@ def test_a_worker_with_another_program_is_refused_by_the_key(
     """As is one without the package."""
     preload, touch = folder / "other_touch.py", folder / "touch"
     preload.write_text(OTHER_TOUCH.format(touch=str(touch)))
-    touch.write_bytes(inventory.find("touch").read_bytes() + b"x")
+    touch.write_bytes(programs.find("touch").read_bytes() + b"x")
     touch.chmod(0o755)
     planned = planned_in(lab, tmp_path / "runs", (0.0,))
     told: list[str] = []
@@ -185,7 +185,7 @@ def test_a_worker_with_another_program_is_refused_by_the_key(
                 performed(planned, tmp_path / "runs", engine)
     assert digests_in(tmp_path / "runs") == {}
     assert len(told) == 2
-    assert any("tools.touch" in line for line in told)
+    assert any("tools.kit" in line for line in told)
     assert any("does not have this version of the lab" in line for line in told)
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from labs.catalog import LABS, find
 from labs.drive.kernel.boot import boot
-from labs.drive.kernel.guest_root import kept_root
 from labs.drive.testbeds import VIRTUAL
 from labs.guest import entry as guest
 from labs.guest.programs.init import INSIDE_CODE, PYTHON
@@ -46,12 +45,12 @@ def test_code_of_has_every_module_loaded_in_the_guest(name: str, tmp_path: Path)
     left = start.replace(
         ends, f"code = main(*sys.argv[2:]); {LEAVE_MODULES}; raise SystemExit(code)"
     )
-    assert planned.kernel is not None and planned.root is not None
+    assert planned.kernel is not None and planned.kit is not None
     boot(
         planned.kernel.path,
-        root=kept_root(planned.root).folder,
+        root=planned.kit.kept_root().folder,
         staging=tmp_path,
-        code=copied(code, planned.root.interpreter).folder,
+        code=copied(code, planned.kit.interpreter).folder,
         argv=tuple(left if word == start else word for word in words),
     )
     loaded = {one for one in (tmp_path / "modules").read_text().split() if one.startswith("labs")}

@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 
 from labs.catalog import find
-from labs.drive.kernel.guest_root import FOLDERS, LINKS, libraries
+from labs.drive.kernel.guest_root import FOLDERS, LINKS, files_of_labs
 from labs.drive.kernel.kept_copy import content_digest
-from labs.launch.inventory import python
+from labs.drive.kernel.programs import libraries, python
 from labs.launch.make import make
 from labs.launch.plan import Planned, plan
 from labs.launch.wanted import Job, Opened, Wanted
@@ -68,11 +68,11 @@ OF_THE_GUEST = re.compile(r"(?:/proc/self/cwd/)?(guest|code|boot|run)(?:/(.*))?$
 
 BOOT = r"/.+/labs-boot-[0-9a-f]+"
 STARTUP: Mapping[str, str] = {
-    "/etc/ld.so.preload": "absent; tests.host_variants creates one",
+    "/etc/ld.so.preload": "absent; test_kit.py creates one",
     BOOT: "the boot's own folder, in which the kernel creates the guest's memory: a nameless file "
     "of zeros",
     rf"{BOOT}/\.uml(/.*)?": "created by the kernel for its process id, which nothing reads",
-    "/proc/cpuinfo": "the processor's flags and cache alignment; tests.host_variants replaces it",
+    "/proc/cpuinfo": "the processor's flags and cache alignment",
     "/dev/ptmx": "opened once to learn whether terminals raise SIGIO; the guest has no terminal",
 }
 
@@ -109,9 +109,10 @@ class Inputs:
 
     @classmethod
     def of(cls, planned: Planned) -> Inputs:
-        assert planned.root is not None
+        assert planned.kit is not None
+        of_kit = planned.kit.files
         files = {
-            "guest": frozenset(planned.root.files) | LINKS.keys(),
+            "guest": frozenset((*of_kit, *files_of_labs(of_kit), *LINKS)),
             "code": frozenset(planned.driving),
             "boot": frozenset({"argv"}),
         }
@@ -216,8 +217,8 @@ def test_inputs_refuse_what_is_no_input(tmp_path: Path) -> None:
     for path, error in (
         (f"{base}/guest/etc/ld.so.preload", nothing),
         (f"/{base}/guest/./usr/lib/libc.so.6", None),
-        (f"{base}/code/labs/drive/__pycache__/bench.cpython-311.pyc", None),
-        (f"{base}/code/labs/drive", None),
+        (f"{base}/code/labs/guest/__pycache__/bench.cpython-311.pyc", None),
+        (f"{base}/code/labs/guest", None),
         ("guest/usr/lib/libc.so.6", None),
         ("guest/usr/lib/tls/libc.so.6", nothing),
     ):

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.kernel.elf import addresses
-from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading
+from labs.drive.kernel.watchdog import CLOCK, COUNTS, Gauges, Limits, Reading, addresses
 from tests.virtual.booting import ON_EACH_KERNEL, SPIN, ends_badly, inside, processes
 
 # `test -e` makes bash read the clock.

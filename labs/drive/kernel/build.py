@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from labs.drive.kernel import check, store
 from labs.drive.kernel import kernel_source as source
-from labs.drive.kernel import store
-from labs.drive.kernel.check import check
+from labs.drive.kernel.boot import PATH
 from labs.drive.kernel.options import fragment_text, options_of, verify_options
 from labs.drive.kernel.versions import SERIES, KernelSpec, series_like, series_of
 from labs.drive.record.disk import owned_folder
@@ -41,8 +41,6 @@ LINK = f"LINK-y=-no-pie -Wl,-rpath,{LIBRARIES} -Wl,--dynamic-linker={LOADER}"
 ROOM_MIB = 1536
 ROOM_TO_ADD_MIB = 128
 REPRODUCE_IN = ((Path(tempfile.gettempdir()), "near"), (Path("/var/tmp"), "deeper/and/deeper"))
-# A user's own compiler in PATH would produce other bytes than the system's.
-PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _TOOLS = {
     "gcc": "gcc",
     "ld": "binutils",
@@ -54,6 +52,7 @@ _TOOLS = {
     "tar": "tar",
     "patch": "patch",
     "setpriv": "util-linux",
+    "/usr/include/stdio.h": "libc6-dev",
 }
 
 
@@ -99,15 +98,15 @@ def needs() -> None:
             f"User-Mode Linux needs x86-64, and this machine is {machine}. Use recorded "
             "runs, which need no kernel"
         )
-    absent = sorted(
-        {package for tool, package in _TOOLS.items() if not shutil.which(tool, path=PATH)}
-    )
-    if not Path("/usr/include/stdio.h").exists():
-        absent.append("libc6-dev")
-    if absent:
+    absent = {
+        package
+        for name, package in _TOOLS.items()
+        if not shutil.which(name, path=PATH, mode=os.F_OK)
+    }
+    if lacking := sorted(absent):
         raise Missing(
-            f"building a kernel needs {', '.join(absent)}. On Debian, run as "
-            f"root: apt-get install {' '.join(absent)}"
+            f"building a kernel needs {', '.join(lacking)}. On Debian, run as root: "
+            f"apt-get install {' '.join(lacking)}"
         )
 
 
@@ -162,7 +161,7 @@ def _build(
     show.step(f"compiling Linux {release}")
     _compile(tree, release, jobs, show)
     show.step("checking the kernel: boots, link shaping, receive buffer figures")
-    checked = check(tree / "linux", release)
+    checked = check.check(tree / "linux", release)
     patches = series_like(series).patch_files()
     content = {
         "version": release,
@@ -196,7 +195,7 @@ def add(file: Path, sha256: str, *, into: Path | None = None) -> store.Kernel:
         program.chmod(0o755)
         # Checked again, because the copy is what is stored.
         store.check_digest(program, sha256)
-        measured = check(program)
+        measured = check.check(program)
         content = {
             "version": measured["release"],
             "source": measured["release"],
@@ -320,7 +319,7 @@ def environment(tree: Path) -> dict[str, str]:
     """The whole environment of the build; nothing of the user's environment is passed on."""
     mapped = f"-ffile-prefix-map={tree}=/kernel"
     return {
-        "PATH": PATH,
+        "PATH": PATH,  # a compiler of the user's own would produce other bytes
         "HOME": str(tree),
         "LC_ALL": "C",
         "TZ": "UTC",

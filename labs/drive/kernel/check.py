@@ -15,7 +15,6 @@ import contextlib
 import ctypes
 import json
 import os
-import shutil
 import socket
 import struct
 import subprocess
@@ -26,10 +25,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from labs.drive.kernel.boot import EPOCH_NS, PATH, boot
-from labs.drive.kernel.guest_root import guest_root, kept_root
+from labs.drive.kernel.boot import EPOCH_NS, boot
 from labs.drive.kernel.versions import series_like, series_of
-from labs.errors import Missing, RunFailed
+from labs.drive.record.disk import owned_folder
+from labs.errors import RunFailed
 from labs.guest.programs.init import INSIDE_CODE, PYTHON
 
 DELAY_MS = 200
@@ -81,45 +80,36 @@ def failure(faults: tuple[str, ...]) -> RunFailed:
 
 def measure(program: Path) -> dict[str, Any]:
     """What the self-test measures inside a kernel program, in two boots that should be equal."""
-    needs()
     first, second = _measure_once(program), _measure_once(program)
     return first | {"differs": sorted(key for key in first if first[key] != second.get(key))}
 
 
 def _measure_once(program: Path) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="labs-check-") as staging:
+    with owned_folder("labs-check-", Path(tempfile.gettempdir())) as staging:
         try:
             boot(
                 program,
                 root=_root(),
-                staging=Path(staging),
+                staging=staging,
                 code=CODE,
                 argv=(PYTHON, "-I", "-S", "-c", START, INSIDE_CODE),
                 memory_mib=MEMORY_MIB,
             )
         except RunFailed as error:
             raise RunFailed(f"this kernel fails its check: {error}") from None
-        return dict(json.loads((Path(staging) / MEASURED).read_text("utf-8")))
+        return dict(json.loads((staging / MEASURED).read_text("utf-8")))
 
 
-TOOLS = {"python3": "python3", "ip": "iproute2", "tc": "iproute2", "ethtool": "ethtool"}
-
-
-def needs() -> None:
-    """Raise Missing, naming the packages, if this machine lacks a tool of the check."""
-    absent = sorted({TOOLS[name] for name in TOOLS if shutil.which(name, path=PATH) is None})
-    if absent:
-        raise Missing(
-            f"checking a kernel needs {', '.join(absent)}. On Debian, run as "
-            f"root: apt-get install {' '.join(absent)}"
-        )
+TOOLS = ("ip", "tc", "ethtool")
 
 
 def _root() -> Path:
-    """The root folder of the guest in which the self-test runs."""
-    programs = {name: Path(shutil.which(name, path=PATH) or name) for name in TOOLS}
-    interpreter = programs.pop("python3")
-    return kept_root(guest_root(programs, interpreter)).folder
+    """The root folder of the guest in which the self-test runs; Missing if the kit lacks a tool."""
+    from labs.drive.kernel.kit_maker import ready  # noqa: PLC0415  too much inside a guest
+
+    kit = ready()
+    kit.programs(TOOLS)
+    return kit.kept_root().folder
 
 
 def judge(measured: dict[str, Any], release: str = "") -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from labs.drive.kernel.versions import (
     release_of,
     series_of,
 )
+from labs.drive.record.disk import owned_folder
 from labs.errors import BadInput, Damaged, Missing, RunFailed
 
 # Never compiled for User-Mode Linux on x86, and two thirds of the tree. The Kconfig files in these
@@ -262,8 +263,7 @@ def lists_of(release: str) -> Iterator[tuple[tuple[str, ...], str]]:
     own, and apt's errors and warnings. The lists are removed at the end. A list that cannot be
     downloaded counts as empty.
     """
-    with tempfile.TemporaryDirectory(prefix="labs-apt-") as folder:
-        work = Path(folder)
+    with owned_folder("labs-apt-", Path(tempfile.gettempdir())) as work:
         signed = f"[signed-by={KEYRING}] " if KEYRING.is_file() else ""
         (work / "sources.list").write_text(
             "".join(f"deb {signed}{line}\n" for line in sources(release, targets()))

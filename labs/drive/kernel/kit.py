@@ -1,7 +1,8 @@
-"""The kit: kernels, and the programs of a guest with their libraries and interpreter, as one file.
+"""The kit: the programs of a guest with their libraries and interpreter, and perhaps kernels.
 
-What a run executes then is the same on every x86-64 Linux, before and after an upgrade of the
-machine, so equal runs have equal keys everywhere. A kit consists of::
+Every run in virtual time executes a kit, so what it executes is the same on every x86-64 Linux,
+before and after an upgrade of the machine, and equal runs have equal keys everywhere. A kit is a
+folder in the cache, or one file for other machines, and consists of::
 
     manifest.json         what is in it, with SHA-256, mode and size of each file
     root/usr/bin/nginx    the files of a guest's root by their paths in it (`guest_root`)
@@ -9,8 +10,8 @@ machine, so equal runs have equal keys everywhere. A kit consists of::
     licences/PACKAGE      the terms under which a package is distributed
 
 It is named by the digest of its manifest. `use` unpacks it into the cache; nothing of it is used
-unless every file is as the manifest says. The files that this version of labs adds to each root are
-not in it.
+unless every file is as the manifest says. `kit_maker` makes one. The files that this version of
+labs adds to each root are not in it.
 """
 
 from __future__ import annotations
@@ -28,24 +29,27 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from labs.drive.kernel.guest_root import BIN, LIB, GuestRoot, digest_of_labs, files_of_labs
-from labs.drive.kernel.kept_copy import File, Interpreter, listing, listing_digest
-from labs.drive.record.cache import opened_file, private_folder
+from labs.drive.kernel.guest_root import BIN, LIB, digest_of_labs, kept_root
+from labs.drive.kernel.kept_copy import File, Interpreter, Kept, listing, listing_digest
+from labs.drive.record.cache import cache, opened_file, private_folder
 from labs.drive.record.disk import owned_folder, write_whole, written_to
-from labs.errors import BadInput, Damaged, Missing
+from labs.drive.testbed.packages import KIT_TOOLS, install_line
+from labs.errors import BadInput, Damaged, LabError, Missing
 
 SCHEMA = 1
 ARCHITECTURE = "x86_64"
-KITS, IN_USE, UNPACKING = "kits", "in-use", ".unpacking-"
+KITS, UNPACKING = "kits", ".unpacking-"
+CHOSEN, MADE = "in-use", "made"
+"""The files with the digest of the kit that the user chose, and of that which a run made."""
 MANIFEST, ROOT, KERNELS, LICENCES = "manifest.json", "root", "kernels", "licences"
 MOST_BYTES, MOST_MANIFEST_BYTES, MOST_MEMORY_BYTES = 512 << 20, 8 << 20, 128 << 20
 """Of an unpacked kit, of its manifest, and of what unpacking may take."""
 INSTALLED = Path(__file__).parents[3] / "tcp_lab_kit" / "kit.tar.xz"
 """The kit of the wheel `tcp-lab-kit`, if it is installed beside this package."""
 LOADER = "ld-linux-x86-64.so.2"
-AGAIN = "Copy it again, or make one where the labs are set up: labs kit make"
+AGAIN = "Copy it again, or make one where the labs are set up: labs kit make --out FILE"
+REPAIR = "Unpack it again (labs kit use FILE), or make one of this machine: labs kit make"
 ELSEWHERE = "name another folder in XDG_CACHE_HOME"
-NONE = "none"
 
 Entry = tuple[str, str, int]
 """A file of a kit: its SHA-256, its mode, and its size in bytes."""
@@ -80,16 +84,23 @@ class Kit:
         """The store of its kernels."""
         return self.folder / KERNELS
 
-    def check_has(self, names: Iterable[str]) -> None:
-        """Missing if it lacks one of these programs."""
-        if lacking := sorted(set(names) - self.manifest.programs.keys()):
+    def programs(self, names: Iterable[str]) -> dict[str, Path]:
+        """The paths of these programs of it, by name; Missing if it lacks one."""
+        lacking = sorted(set(names) - self.manifest.programs.keys())
+        if lacking:
+            further = "".join(f" --with {name}" for name in lacking if name not in KIT_TOOLS)
             raise Missing(
-                f"the kit in use, {self.digest[:12]}, lacks {', '.join(lacking)}. Use this "
-                "machine's programs: labs kit use none"
+                f"the kit in use, {self.digest[:12]}, lacks {', '.join(lacking)}. Install what it "
+                f"lacks ({install_line(lacking)}), then make another kit: labs kit make{further}"
             )
+        return {name: self.folder / ROOT / BIN / name for name in names}
+
+    def versions(self, names: Iterable[str]) -> dict[str, str]:
+        """The versions of these programs, of the C library, and of the interpreter."""
+        return {name: self.manifest.programs[name] for name in (*names, "libc", "python3")}
 
     @functools.cached_property
-    def _of_packages(self) -> dict[str, File]:
+    def files(self) -> dict[str, File]:
         """The files of its root by their paths in it."""
         return {
             name.removeprefix(f"{ROOT}/"): File(self.folder / name, digest, mode == "755")
@@ -97,30 +108,43 @@ class Kit:
             if name.startswith(f"{ROOT}/")
         }
 
-    def root(self, names: Iterable[str]) -> GuestRoot:
-        """The root of a run that starts these programs: all of the kit, whichever they are.
+    @functools.cached_property
+    def root_digest(self) -> str:
+        """The digest of its root, which is in the keys of its runs: kernels have their own."""
+        return listing_digest(listing(self.files, {}, ()))
 
-        Missing if it lacks one of them.
-        """
-        self.check_has(names)
-        files = self._of_packages
-        ours = files_of_labs(
-            PurePosixPath(name).name for name in files if str(PurePosixPath(name).parent) == LIB
+    @functools.cached_property
+    def inputs(self) -> dict[str, object]:
+        """Its part of a run's inputs: all of its root, whichever programs the run starts."""
+        guest = digest_of_labs(self.files)
+        return {"tools": {"kit": self.root_digest}, "libraries": {}, "guest": guest}
+
+    @property
+    def interpreter(self) -> Interpreter:
+        """How its Python is started on a machine with another C library, or with none."""
+        libraries = self.folder / ROOT / LIB
+        return (
+            *(libraries / LOADER, "--library-path", str(libraries)),
+            self.folder / ROOT / BIN / "python3",
         )
-        libraries, programs = self.folder / ROOT / LIB, self.manifest.programs
-        return GuestRoot(
-            {**files, **ours},
-            {"kit": listing_digest(listing(files, {}, ()))},
-            {},
-            digest_of_labs(ours),
-            _started_by(libraries, self.folder / ROOT / BIN / "python3"),
-            {name: programs[name] for name in (*names, "libc", "python3")},
+
+    def kept_root(self) -> Kept:
+        """The root of a guest, with what labs add. Damaged if a file of the kit was changed."""
+        try:
+            return kept_root(self.files, self.interpreter)
+        except LabError:
+            if _is_whole(self.folder):
+                raise
+            raise Damaged(f"a file of the kit in {self.folder} was changed. {REPAIR}") from None
+
+
+def check_architecture() -> None:
+    """Missing if no kit can be used on this machine."""
+    if platform.machine() != ARCHITECTURE:
+        raise Missing(
+            f"a kit is for {ARCHITECTURE}, and this machine is {platform.machine()}. Use recorded "
+            "runs, which need none"
         )
-
-
-def _started_by(libraries: Path, program: Path) -> Interpreter:
-    """How a program of a kit is started on a machine with another C library, or with none."""
-    return libraries / LOADER, "--library-path", str(libraries), program
 
 
 def digest_of(manifest: bytes) -> str:
@@ -129,24 +153,25 @@ def digest_of(manifest: bytes) -> str:
 
 
 def in_use() -> Kit | None:
-    """The kit that runs are performed with; None if they use the programs of this machine.
+    """The kit that virtual runs execute; None if there is none yet (`kit_maker.ready` makes one).
 
-    That of the wheel `tcp-lab-kit` is taken unless another was chosen. Damaged if it is not whole.
+    It is the one that was chosen, else that of the wheel `tcp-lab-kit`, else the one that a run
+    made. Damaged if it is not whole.
     """
     if platform.machine() != ARCHITECTURE:
         return None
-    chosen = _chosen()
-    if chosen == NONE:
-        return None
-    if chosen:
+    if chosen := _named_by(CHOSEN):
         return read(chosen)
-    return _unpacked(INSTALLED) if INSTALLED.is_file() else None
+    if INSTALLED.is_file():
+        return _unpacked(INSTALLED)
+    made = _named_by(MADE)
+    return read(made) if made else None
 
 
-def _chosen() -> str:
-    """The digest of the kit that the user chose, `none`, or nothing."""
+def _named_by(file_name: str) -> str:
+    """The digest of a kit in this file, or nothing."""
     try:
-        with os.fdopen(opened_file(KITS, IN_USE, os.O_RDONLY), encoding="utf-8") as file:
+        with os.fdopen(opened_file(KITS, file_name, os.O_RDONLY), encoding="utf-8") as file:
             return file.read(100).strip()
     except (FileNotFoundError, Missing):  # a user without a home has no cache
         return ""
@@ -156,22 +181,33 @@ def _chosen() -> str:
 
 def read(digest: str) -> Kit:
     """The kit of this digest in the cache; Damaged if it is not there or was changed."""
-    again = "Unpack it again: labs kit use FILE, or use no kit: labs kit use none"
     try:
         folder = private_folder(KITS, make=False) / digest
         content = (folder / MANIFEST).read_bytes()
     except OSError as error:
-        raise Damaged(f"the kit {digest[:12]} cannot be read ({error}). {again}") from None
+        raise Damaged(
+            f"the kit {digest[:12]} cannot be read ({error.strerror}). {REPAIR}"
+        ) from None
     if digest_of(content) != digest:
-        raise Damaged(f"{folder / MANIFEST} was changed. {again}")
+        raise Damaged(f"{folder / MANIFEST} was changed. {REPAIR}")
     return Kit(folder, digest, _manifest(content, folder))
 
 
-def choose(digest: str) -> None:
-    """Use the kit of this digest, or with `none` this machine's programs, from now on."""
-    where = private_folder(KITS)
+def kits_folder() -> Path:
+    """The folder of kits in the cache; Missing if it cannot be written."""
+    try:
+        return private_folder(KITS)
+    except OSError as error:
+        raise Missing(
+            f"{cache() / KITS} cannot be written ({error.strerror}); {ELSEWHERE}"
+        ) from None
+
+
+def choose(digest: str, file_name: str = CHOSEN) -> None:
+    """Use the kit of this digest from now on; with MADE unless there is another."""
+    where = kits_folder()
     with written_to(where, ELSEWHERE):
-        write_whole(where / IN_USE, f"{digest}\n".encode())
+        write_whole(where / file_name, f"{digest}\n".encode())
 
 
 def use(file: Path, sha256: str | None = None) -> Kit:
@@ -181,11 +217,7 @@ def use(file: Path, sha256: str | None = None) -> Kit:
     another version of labs, or has not the digest `sha256`; Missing on another architecture.
     Nothing of it is then kept.
     """
-    if platform.machine() != ARCHITECTURE:
-        raise Missing(
-            f"a kit is for {ARCHITECTURE}, and this machine is {platform.machine()}. Use recorded "
-            "runs, which need none"
-        )
+    check_architecture()
     if not file.is_file():
         raise BadInput(f"{file} is not a file. Give a kit, as labs kit make --out FILE writes it")
     if sha256 is not None:
@@ -200,7 +232,7 @@ def use(file: Path, sha256: str | None = None) -> Kit:
 
 def put(made: Path, digest: str) -> Path:
     """Give a whole kit its name in the cache, in place of one that is no longer whole."""
-    kept = private_folder(KITS) / digest
+    kept = kits_folder() / digest
     if kept.is_dir() and not _is_whole(kept):
         kept.rename(made.with_name("damaged"))
     with suppress(OSError):
@@ -251,7 +283,7 @@ def _unpacked(file: Path, *, fresh: bool = False) -> Kit:
 
     Damaged, and nothing kept, if a file of it is not as its manifest says.
     """
-    where = private_folder(KITS)
+    where = kits_folder()
     try:
         with (
             file.open("rb") as opened,

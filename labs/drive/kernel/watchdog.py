@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-
-from labs.drive.kernel.elf import addresses
 
 LOOK_S = 1.0
 # Either of these counts as progress. Over 30 s of CPU time, both lie between the figures above.
@@ -33,6 +31,11 @@ CLOCK = "time_travel_time"
 COUNTS = "kstat"
 NETWORK_SOFTIRQS = struct.Struct("<16x2I")
 CLOCK_NS = struct.Struct("<Q")
+MAGIC_64_LITTLE_ENDIAN = b"\x7fELF\x02\x01"
+# Elf64_Shdr and Elf64_Sym of elf.h.
+SECTION = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
+SHT_SYMTAB = 2
 
 
 @dataclass(frozen=True)
@@ -165,3 +168,39 @@ class Watchdog:
             "and the network was almost idle. Wait with sleep() or with the timeout of "
             "poll()"
         )
+
+
+def _places(text: bytes, name: bytes) -> Iterator[int]:
+    """The offsets at which a table of strings has this name."""
+    at = -1
+    while (at := text.find(name + b"\0", at + 1)) >= 0:
+        yield at
+
+
+def addresses(program: bytes, names: Iterable[str]) -> dict[str, int]:
+    """The addresses of those of `names` that are in the symbol table of an ELF file.
+
+    Empty if `program` is not a 64-bit little-endian ELF file, or is stripped.
+    """
+    if not program.startswith(MAGIC_64_LITTLE_ENDIAN):
+        return {}
+    try:
+        (table_at,) = struct.unpack_from("<Q", program, 0x28)
+        size, count = struct.unpack_from("<HH", program, 0x3A)
+        sections = [SECTION.unpack_from(program, table_at + size * i) for i in range(count)]
+        for _, kind, _, _, at, length, strings, _, _, _ in sections:
+            if kind == SHT_SYMTAB:
+                text_at, text_length = sections[strings][4:6]
+                text = program[text_at : text_at + text_length]
+                # A symbol names the offset of its name, which may be the tail of a longer one.
+                places = {place: name for name in names for place in _places(text, name.encode())}
+                table = program[at : at + length // SYMBOL.size * SYMBOL.size]
+                offsets = memoryview(table).cast("I")[:: SYMBOL.size // 4].tolist()
+                return {
+                    places[offset]: SYMBOL.unpack_from(table, SYMBOL.size * number)[4]
+                    for number, offset in enumerate(offsets)
+                    if offset in places
+                }
+    except (struct.error, IndexError):
+        pass
+    return {}

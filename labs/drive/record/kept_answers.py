@@ -1,9 +1,9 @@
 """Answers that another process finds again, in the user's cache.
 
 Each process needs some slow results that depend on known contents alone: the simulation of a
-transfer, the imports of a file, the digest of a tool. A line of a kept file has a question, its
-answer, and a digest of both and of the sources that answer. A digest of these sources names the
-file, so changed sources find no earlier answers. A damaged line is not used.
+transfer, the imports of a file. A line of a kept file has a question, its answer, and a digest of
+both and of the sources that answer. A digest of these sources names the file, so changed sources
+find no earlier answers. A damaged line is not used.
 """
 
 from __future__ import annotations

@@ -25,7 +25,6 @@ from labs.errors import LabError, Missing
 from labs.guest.units import MIB
 
 TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
-PYTHON = (3, 11)
 GUEST_MEMORY_MIB = 4096
 # A run failed at 48 open files and at 40 MiB of address space beyond the guest's memory, and
 # succeeded at 64 files and 104 MiB. The memory is one file, which is slightly larger.
@@ -35,7 +34,6 @@ BEYOND_MEMORY_MIB = 256
 # 1 GiB (arch_randomize_brk of x86). Runs failed at 577 MiB beyond the memory, and not at 1053.
 BEYOND_FILE_MIB = 1280
 DRIVING_TOOLS = ("ip", "tc", "ss", "nstat", "nginx", "truncate", "touch", "python3")
-NO_KIT = "none is in use"
 # Tools that only one option needs.
 OPTIONAL_TOOLS = {"wget": "--client wget", "tcpdump": "--capture", "ethtool": "--shaped-at router"}
 HYPERVISORS = ("libvirtd", "virtqemud", "VBoxManage")
@@ -124,14 +122,8 @@ def virtual(kernel: str) -> Iterator[Check]:
     if system != "Linux x86_64":
         return
     yield built_kernel(kernel)
-    used = kit_in_use()
-    yield used
-    has_kit = used.finding != NO_KIT
-    yield from () if has_kit else tools((*DRIVING_TOOLS, "taskset"))
-    with ThreadPoolExecutor() as trials:
-        modes = trials.submit(lambda: tuple(boot_modes()))
-        yield from () if has_kit else (guest_python(),)
-        yield from modes.result()
+    yield from kit_in_use()
+    yield from boot_modes()
     memory_mib = guest_memory_mib(GUEST_MEMORY_MIB, read_kernel_spec(kernel).series)
     yield guest_memory(memory_mib)
     yield process_limits(memory_mib)
@@ -252,15 +244,22 @@ def built_kernel(spec: str) -> Check:
     return Check("kernel", True, f"Linux {kernel.source}, {kernel.sha256[:12]}, HZ {kernel.hz}")
 
 
-def kit_in_use() -> Check:
-    """The kit of virtual runs; without one they use this machine's programs."""
+def kit_in_use() -> Iterator[Check]:
+    """The kit of virtual runs and whether it has what they start; before the first run, this
+    machine's tools, of which that makes one."""
     try:
         kit = in_use()
+        if kit is not None:
+            kit.programs(name for name in DRIVING_TOOLS if name != "python3")
     except LabError as error:
-        return Check("kit", False, str(error), "labs kit use none")
+        yield Check("kit", False, str(error), "labs kit make")
+        return
     if kit is None:
-        return Check("kit", True, NO_KIT)
-    return Check("kit", True, f"{kit.digest[:12]}, with {len(kit.manifest.programs)} programs")
+        yield Check("kit", True, "none yet: the first run makes one of the tools that are here")
+        yield from tools(DRIVING_TOOLS)
+    else:
+        text = f"{kit.digest[:12]}, with {len(kit.manifest.programs)} programs"
+        yield Check("kit", True, text)
 
 
 def tools(names: Iterable[str]) -> Iterator[Check]:
@@ -272,20 +271,6 @@ def tools(names: Iterable[str]) -> Iterator[Check]:
             yield Check(name, False, f"not in {TOOL_PATH}{use}", install_line(missing), needed)
         if not missing:
             yield Check("tools" if needed else "more tools", True, ", ".join(group), "", needed)
-
-
-def guest_python() -> Check:
-    """Whether the Python of the machine, which is also the guest's, is new enough."""
-    program = shutil.which("python3", path=TOOL_PATH)
-    wanted = ".".join(map(str, PYTHON))
-    step = install_line(["python3"])
-    if program is None:
-        return Check("python3", False, f"not in {TOOL_PATH}", step)
-    ask = (program, "-I", "-S", "-c", "import sys; print(*sys.version_info[:3], sep='.')")
-    version = subprocess.run(ask, capture_output=True, text=True, timeout=30).stdout.strip()
-    number = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    text = f"{program} is {version} ({wanted} or newer is needed)"
-    return Check("python3", number >= PYTHON, text, step)
 
 
 def boot_modes() -> Iterator[Check]:

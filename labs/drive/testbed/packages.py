@@ -52,6 +52,11 @@ MACHINE_TOOLS = (
     "wrk",
     "nft",
 )
+KIT_TOOLS = (
+    *("ip", "tc", "ss", "nstat", "truncate", "touch"),
+    *(name for name in MACHINE_TOOLS if name not in ("python3", "wrk", "nft")),
+)
+"""The tools that virtual runs start; a kit has those that are installed, and an interpreter."""
 OTHERWISE = {
     ("dnf", "ip"): "iproute",
     ("dnf", "ss"): "iproute",

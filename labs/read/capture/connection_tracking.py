@@ -34,6 +34,7 @@ class Side(Record):
     next: int
     acked: int
     scale: int
+    scale_offered: int
     mss: int
     sack_permitted: int
     timestamps: int
@@ -47,7 +48,9 @@ class Side(Record):
 @record
 class Connection(Record):
     """Both ends, what each sent, times, how it began and ended; `unreachable` is 1 + the code of
-    the ICMP error that answered the client, 0 without any."""
+    the ICMP error that answered the client, 0 without any. `too_big_mtu` is the smallest MTU that
+    an ICMP error named, 1 if it named none, 0 without any; `too_big_of` the direction whose packet
+    was too large."""
 
     client: End
     server: End
@@ -61,6 +64,9 @@ class Connection(Record):
     known_by: int
     ended: int
     unreachable: int
+    too_big_mtu: int
+    too_big_frame: int
+    too_big_of: int
 
 
 BY_SYN, BY_SYN_ACK, BY_PORTS = 0, 1, 2
@@ -123,6 +129,7 @@ def begin(connection: Connection, packet: Packet, flags: int, time_ns: int) -> i
     connection.first_ns, connection.handshake_ns = time_ns, -1
     connection.by_client.scale = connection.by_server.scale = SCALE_UNKNOWN
     connection.by_client.mss = connection.by_server.mss = -1
+    connection.by_client.scale_offered = connection.by_server.scale_offered = -1
     return direction
 
 
@@ -172,7 +179,7 @@ def connection_columns(connections: np.ndarray[Any, Any]) -> dict[str, Any]:
     for end in ENDS:
         side = connections[f"by_{end}"]
         for name in OF_END:
-            values = side["scale" if name == "wscale" else name]
+            values = side["scale_offered" if name == "wscale" else name]
             if name in OF_SYN:
                 seen = side["syn_seen"] != 0
                 values = np.where(seen, np.maximum(values, -1), -1).astype(np.int32)

@@ -140,6 +140,7 @@ class Packet(Record):
     target: End
     version: int
     identification: int
+    hops: int
 
 
 ICMP, ICMP_UNREACHABLE, QUOTED_BYTES = 1, 3, 28
@@ -165,6 +166,7 @@ def quoted(data: Bytes, at: int, end: int, packet: Packet) -> int:
         return NOT_TCP
     packet.tcp_at, packet.tcp_bytes = inner + 20, 8
     packet.identification = data[at + 1]
+    packet.hops = be16(data, at + 6)
     take_ends(data, inner, packet)
     return ICMP_ERROR
 
@@ -194,7 +196,7 @@ def version_4(data: Bytes, at: int, frame: Frame, packet: Packet, counts: Int64s
     if fragment & 0x2000:
         counts[FIRST_FRAGMENT] += 1
     packet.tcp_at, packet.tcp_bytes = at + header, total - header
-    packet.identification = be16(data, at + 4)
+    packet.identification, packet.hops = be16(data, at + 4), data[at + 8]
     take_ends(data, at, packet)
     return 0
 
@@ -245,7 +247,7 @@ def version_6(data: Bytes, at: int, frame: Frame, packet: Packet, counts: Int64s
     packet.tcp_at, packet.tcp_bytes = place, packet_end - place
     packet.source.high, packet.source.low = be64(data, at + 8), be64(data, at + 16)
     packet.target.high, packet.target.low = be64(data, at + 24), be64(data, at + 32)
-    packet.version, packet.identification = 6, -1
+    packet.version, packet.identification, packet.hops = 6, -1, data[at + 7]
     return 0
 
 

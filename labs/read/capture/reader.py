@@ -224,6 +224,7 @@ def read(path: str | Path, *, memory_bytes: int | None = None) -> pd.DataFrame:
     sack_left_1, sack_right_1 ... sack_left_4, sack_right_4
                    uint32  the edges as sent; 0 beyond sack_blocks
     ip_id          int32   the identification of IPv4, as sent; -1 for IPv6
+    ttl            uint8   the time to live of IPv4, the hop limit of IPv6
     content        int8    what the payload begins with: 0 other or none, 1 a TLS handshake record,
                            2 TLS data, 3 an HTTP request, 4 an HTTP response
     frame          int64   the number of the packet in the file, from 1: frame.number in Wireshark

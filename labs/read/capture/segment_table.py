@@ -230,6 +230,7 @@ class Columns(Arrays):
     sack_blocks: Bytes
     sack: Uint32s
     ip_id: Int32s
+    ttl: Bytes
     content: Int8s
     frame: Int64s
     offset: Int64s

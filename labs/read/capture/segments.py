@@ -190,7 +190,7 @@ def take_options(data: Bytes, segment: Segment, header: int, row: int, columns: 
 def take_syn(connection: Connection, side: Side, other: Side, segment: Segment) -> None:
     """Store the options of a SYN or SYN-ACK for its sender."""
     options = segment.options
-    side.syn_seen, side.mss = 1, options.mss
+    side.syn_seen, side.mss, side.scale_offered = 1, options.mss, options.scale
     side.sack_permitted, side.timestamps = options.sack_permitted, options.tsval >= 0
     if options.scale >= 0:
         side.scale = options.scale
@@ -278,10 +278,11 @@ def rows(
     while first < last and row < len(columns.time_ns) and state.connections < len(table):
         frame = frames[first]
         first += 1
-        if not find_segment(data, frame, table, slots, counts, segment.packet):
+        here = counts[PACKETS] + first - begun
+        if not find_segment(data, frame, here, table, slots, counts, segment.packet):
             continue
         columns.offset[row] = base + frame.at
-        columns.frame[row] = counts[PACKETS] + first - begun
+        columns.frame[row] = here
         take_header(data, frame, segment, row, columns)
         number = find_connection(segment, state, table, slots)
         columns.connection[row] = number
@@ -297,6 +298,7 @@ def rows(
 def find_segment(
     data: Bytes,
     frame: Frame,
+    number: int,
     table: Records[Connection],
     slots: Int32s,
     counts: Int64s,
@@ -314,18 +316,27 @@ def find_segment(
         return True
     counts[why] += 1
     if why == ICMP_ERROR:
-        take_error(data, packet, table, slots)
+        take_error(data, packet, number, table, slots)
     return False
 
 
 @rare
-def take_error(data: Bytes, packet: Packet, table: Records[Connection], slots: Int32s) -> None:
+def take_error(
+    data: Bytes, packet: Packet, number: int, table: Records[Connection], slots: Int32s
+) -> None:
     """Note an ICMP error at the connection of the packet that it quotes, if there is one."""
     at = packet.tcp_at
     packet.source.port, packet.target.port = be16(data, at), be16(data, at + 2)
     slot = slot_for(packet, table, slots)
-    if slots[slot] != 0 and packet.identification != TOO_BIG:
-        table[slots[slot] - 1].unreachable = packet.identification + 1
+    if slots[slot] == 0:
+        return
+    connection = table[slots[slot] - 1]
+    if packet.identification != TOO_BIG:
+        connection.unreachable = packet.identification + 1
+    elif connection.too_big_mtu == 0 or packet.hops < connection.too_big_mtu:
+        connection.too_big_mtu, connection.too_big_frame = max(packet.hops, 1), number
+        source, target = packet.source, packet.target
+        connection.too_big_of = max(direction_in(connection, source, target, packet.version), 0)
 
 
 def take_header(data: Bytes, frame: Frame, segment: Segment, row: int, columns: Columns) -> None:
@@ -355,7 +366,7 @@ def write_row(segment: Segment, row: int, columns: Columns) -> None:
     columns.mss[row] = max(segment.options.mss, 0)
     columns.tsval[row], columns.tsecr[row] = segment.options.tsval, segment.options.tsecr
     columns.sack_blocks[row] = segment.options.sack_blocks
-    columns.ip_id[row] = segment.packet.identification
+    columns.ip_id[row], columns.ttl[row] = segment.packet.identification, segment.packet.hops
 
 
 def follow(connection: Connection, segment: Segment, row: int, columns: Columns) -> None:

@@ -38,7 +38,7 @@ UNITS = {"KiB": KIB, "MiB": MIB}
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an answer is checked against: a kernel series, and no run. `labs.grading.run_evidence`
+    """What an answer is checked against: a kernel series, and no run. `labs.grading.grade_sheet`
     has the recorded runs."""
 
     kernel: str

@@ -19,7 +19,8 @@ from pandas import DataFrame
 from labs.read.capture.packets import Record, every_record
 from labs.read.flows.account import Account
 from labs.read.flows.exchanges import describe_steps, exchanges
-from labs.read.flows.reasons import NOBODY, Reason, explained
+from labs.read.flows.path import Facts
+from labs.read.flows.reasons import NOBODY, explained
 from labs.read.flows.waits import stalls
 
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
@@ -30,9 +31,7 @@ LONGEST_COMMENT_BYTES = 1 << 15  # a length of 16 bits, also for readers that ta
 
 
 def comments_of(
-    segments: DataFrame,
-    accounts: Sequence[Account] = (),
-    errors: Mapping[int, Reason] | None = None,
+    segments: DataFrame, accounts: Sequence[Account] = (), errors: Mapping[int, Facts] | None = None
 ) -> Mapping[int, Sequence[str]]:
     """Comments by the offset of a record, for a table of segments (`labs.capture.read`).
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import attrgetter
 from shlex import quote
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args, get_origin, get_type_hints
 
 from labs.read.capture.segment_table import Remarks
+from labs.read.flows.path import Facts, Options, unanswered_options
 from labs.read.flows.reasons import (
     CLOSED_LATE,
+    HANDSHAKE,
+    HTTP_TURN,
     NOBODY,
     REASONS,
+    ROUND_TRIP,
     SENDING,
+    TLS_TURN,
     TURN,
     UNTOLD,
     End,
@@ -31,6 +36,10 @@ from labs.read.flows.verdict import Verdict
 LEAST_SHARE, LEAST_LOST = 0.01, 0.001
 """A usual reason, and one that is none, with less of the time are not told."""
 MOST_ADVICE: Final = 3
+LONG_RTT_MS: Final = 300
+ON_THE_PATH: Final = (HANDSHAKE, ROUND_TRIP, TURN, TLS_TURN, HTTP_TURN)
+LEAST_ADVISED, LEAST_USUAL = 0.1, 0.5
+"""Advice is given for what took more of the time: trouble, and what every connection has."""
 MOST_TOLD: Final = 8
 NAMED_FRAMES: Final = 3
 AROUND: Final = 8
@@ -38,7 +47,8 @@ AROUND: Final = 8
 NO_TIME: Final = "no time was lost"
 CERTAIN: Final = "certain"
 LIKELY: Final = "likely"
-Confidence = Literal["certain", "likely"]
+UNKNOWN: Final = "unknown"
+Confidence = Literal["certain", "likely", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,8 @@ class Finding(Total):
 
     JSON: ClassVar = (
         "reason", "waiting", "waited_for", "count", "time_ms", "longest_ms", "frames",
-        "confidence", "is_trouble", "sentence", "reason.words", "reason.source", "reason.advice",
+        "confidence", "either", "decide", "is_trouble", "sentence", "reason.words",
+        "reason.source", "reason.advice",
     )  # fmt: skip
     longest_ms: float
     frames: Annotated[
@@ -77,6 +88,8 @@ class Finding(Total):
     ]
     confidence: Confidence
     detail: str = ""
+    either: Annotated[tuple[Reason, ...], "the reasons that remain, if it cannot be told"] = ()
+    decide: Annotated[str, "what to capture to decide between them"] = ""
 
     @property
     def sentence(self) -> str:
@@ -100,6 +113,8 @@ class Finding(Total):
                 text += f"; the longest took {duration(self.longest_ms)}"
         detail = f"; {self.detail}" if self.detail else ""
         doubt = " (likely)" if self.confidence == LIKELY else ""
+        if self.either:
+            doubt = f": {' or '.join(map(str, self.either))}; to decide, {self.decide}"
         return f"{text}{detail}{doubt}{self._frames}."
 
     @property
@@ -120,7 +135,8 @@ class Account:
 
     JSON: ClassVar = (
         "connection", "client", "server", "first_frame", "last_frame", "duration_ms", "lost_ms",
-        "client_bytes", "server_bytes", "rtt_ms", "rtt_spread_ms", "turns", "findings", "ladder",
+        "client_bytes", "server_bytes", "rtt_ms", "rtt_spread_ms", "options", "turns", "findings",
+        "ladder",
     )  # fmt: skip
     file: str
     connection: int
@@ -135,6 +151,7 @@ class Account:
     rtt_spread_ms: Spread | None
     findings: tuple[Finding, ...]
     turns: dict[str, int]
+    options: dict[str, Options] = field(default_factory=dict)
 
     @property
     def lost_ms(self) -> float:
@@ -149,9 +166,12 @@ class Account:
         )
 
     @property
-    def rank(self) -> tuple[bool, float]:
-        events = any(finding.is_trouble and finding.reason.is_event for finding in self.findings)
-        return (self.lost_ms > 0 or events, self.lost_ms)
+    def rank(self) -> tuple[bool, bool, float]:
+        """Whether it had trouble, whether that can be told, and how much time it took."""
+        trouble = [finding for finding in self.findings if finding.is_trouble]
+        told_ms = sum(finding.time_ms for finding in trouble if finding.reason is not UNTOLD)
+        events = any(finding.reason.is_event for finding in trouble)
+        return (self.lost_ms > 0 or events, told_ms > 0 or events, told_ms or self.lost_ms)
 
     @property
     def ladder(self) -> str | None:
@@ -175,7 +195,9 @@ class Account:
         if self.rtt_ms is not None:
             text += f", RTT {duration(self.rtt_ms)}"
             if spread is not None and spread.p90 > 1.5 * self.rtt_ms:
-                text += f" (ACKs take up to {duration(spread.p90)})"
+                text += f" (nine of ten ACKs within {duration(spread.p90)})"
+        elif spread is not None:
+            text += f", RTT not measurable, ACKs after {duration(spread.p50)}"
         turns = ", ".join(_counted(count, kind) for kind, count in self.turns.items())
         return f"{text}; {turns}" if turns else text
 
@@ -187,7 +209,8 @@ class Account:
             finding
             for finding in self.findings
             if finding.is_trouble and (finding.reason.is_event or finding.time_ms >= least)
-        ][:MOST_TOLD]
+        ]
+        trouble = sorted(trouble, key=lambda finding: finding.reason is UNTOLD)[:MOST_TOLD]
         rest = [
             finding
             for finding in self.findings
@@ -199,15 +222,25 @@ class Account:
 
     @property
     def changes(self) -> dict[str, str]:
-        """What to change, by reason and end, for the findings that are told and trouble. Reasons
-        with the same advice are joined."""
+        """What to change, by reason and end. Reasons with the same advice are joined."""
         names: dict[str, dict[str, None]] = {}
         for finding in self.told:
-            if finding.is_trouble and finding.reason.advice:
-                untold = finding.reason is UNTOLD or finding.waited_for == NOBODY
-                end = "" if untold else f" of the {finding.waited_for}"
+            if finding.reason.advice and self._matters(finding):
+                nobody = finding.waited_for == NOBODY
+                end = "" if nobody else f" of the {finding.waited_for}"
                 names.setdefault(finding.reason.advice, {})[f"{finding.reason}{end}"] = None
-        return {", ".join(names[advice]): advice for advice in [*names][:MOST_ADVICE]}
+        every = {", ".join(names[advice]): advice for advice in [*names][:MOST_ADVICE]}
+        path_ms = sum(finding.time_ms for finding in self.findings if finding.reason in ON_THE_PATH)
+        if (self.rtt_ms or 0) > LONG_RTT_MS and path_ms > LEAST_USUAL * self.duration_ms:
+            every = {f"RTT of {duration(self.rtt_ms or 0)}": ROUND_TRIP.advice, **every}
+        return every
+
+    def _matters(self, finding: Finding) -> bool:
+        """Whether a change would be felt: it ended the connection, or took a part of its time."""
+        if finding.reason.rank is Rank.END:
+            return True
+        least = LEAST_ADVISED if finding.is_trouble else LEAST_USUAL
+        return finding.time_ms > least * self.duration_ms
 
     @property
     def named_frames(self) -> list[int]:
@@ -218,7 +251,7 @@ class Account:
     @property
     def text(self) -> str:
         """The connection, what cost time, what to change, and how to see it."""
-        lines = [self.heading]
+        lines = [self.heading, *self._options]
         if not any(finding.is_trouble for finding in self.told):
             lines.append(NO_TIME)
         lines += [finding.sentence for finding in self.told]
@@ -226,6 +259,14 @@ class Account:
         if self.ladder is not None:
             lines.append(f"See it: {self.ladder}")
         return "\n  ".join(lines)
+
+    @property
+    def _options(self) -> list[str]:
+        """What both SYNs offered, in a line."""
+        every = [f"{end}: {options}" for end, options in self.options.items()]
+        missing = unanswered_options(self.options)
+        every += [f"not agreed: {', '.join(missing)}"] if missing else []
+        return [f"options of the {'; '.join(every)}"] if every else []
 
     @property
     def markdown(self) -> str:
@@ -252,8 +293,8 @@ class FileAccount:
     verdict: Verdict
     accounts: tuple[Account, ...]
     totals: tuple[Total, ...]
-    errors: Mapping[int, Reason]
-    """By connection: the reason that an ICMP error gives."""
+    errors: Mapping[int, Facts]
+    """By connection: what packets tell that are no segments."""
 
     def describe(self, *, most: int = 5) -> str:
         """The verdict, then the connections with most time lost."""
@@ -272,7 +313,8 @@ class FileAccount:
         if not trouble:
             return f"{len(self.accounts):,} connections: {NO_TIME}."
         first, total = trouble[0], sum(account.lost_ms for account in trouble)
-        causes = [cause for cause in self.totals if cause.is_trouble and cause.time_ms][:4]
+        causes = [cause for cause in self.totals if cause.is_trouble and cause.time_ms]
+        causes = sorted(causes, key=lambda cause: cause.reason is UNTOLD)[:4]
         of = ", ".join(f"{cause.reason} {duration(cause.time_ms)}" for cause in causes)
         return (
             f"{len(trouble):,} of {len(self.accounts):,} connections lost time, "
@@ -318,6 +360,8 @@ def _plain(value: Any) -> Any:
         return value.name
     if isinstance(value, (tuple, list)):
         return [_plain(element) for element in value]
+    if isinstance(value, dict):
+        return {name: _plain(element) for name, element in value.items()}
     if hasattr(value, "JSON"):
         return {_last(path): _plain(attrgetter(path)(value)) for path in value.JSON}
     return value.as_json() if hasattr(value, "as_json") else value

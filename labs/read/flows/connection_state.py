@@ -21,7 +21,7 @@ Values = TypeVar("Values")
 Pairs = TypeVar("Pairs")
 COLUMNS: Final = (
     "time_ns", "connection", "direction", "flags", "payload_bytes", "seq_rel", "ack_rel",
-    "window", "window_bytes", "ip_id", "content", "frame", "sack_blocks", "tsval", "tsecr",
+    "window", "window_bytes", "ip_id", "ttl", "content", "frame", "sack_blocks", "tsval", "tsecr",
 )  # fmt: skip
 """The columns of the table of segments that `connection_state` uses."""
 ROW_BYTES: Final = 250
@@ -66,8 +66,11 @@ class Columns(Generic[Values, Pairs]):
     marks: Values  # bits of labs.read.capture.tcp_marks
     mss_bytes: Values  # payload of a full segment, see mss_bytes()
     ip_id: Values  # -1 for IPv6
+    ttl: Values
     content: Values  # what the payload begins with, see segment_table
     sacks: Values  # whether it selectively acknowledges data above its ACK
+    sack_left: Values  # the lowest edge of its SACK blocks above its ACK; -1 if none
+    sack_right: Values  # ... and the highest
     tsval: Values  # its timestamp, -1 if none
     tsecr: Values  # ... and the one that it echoes
     repeats: Values  # where the data begins that it says came twice (DSACK, RFC 2883); else -1
@@ -153,7 +156,7 @@ def connection_state(segments: Table) -> ConnectionState:
     states = numpy.empty((ROWS, len(order)), dtype=numpy.int64)
     arrays = (direction, flags, length, end, ack, window, column["window"], full)
     write_states(starts, *arrays, numpy.empty(ROWS, dtype=numpy.int64), states)
-    sacks, repeats = _selective(segments)
+    sacks, repeats, left, right = _selective(segments)
     same = {field.name: column[field.name] for field in fields(Columns) if field.name in column}
     pairs = zip(STATES, states.reshape(len(STATES), 2, len(order)), strict=True)
     return ConnectionState(
@@ -168,6 +171,8 @@ def connection_state(segments: Table) -> ConnectionState:
         marks=Marker().bits(segments)[order],
         mss_bytes=full,
         sacks=sacks[order],
+        sack_left=left[order],
+        sack_right=right[order],
         repeats=repeats[order],
         starts=starts,
         carrying=numpy.flatnonzero(length > 0),
@@ -186,14 +191,16 @@ def _must_be_readable(segments: Table) -> None:
         )
 
 
-def _selective(segments: Table) -> tuple[Array, Array]:
-    """For each row of the table: whether it has a SACK block above its ACK, and the beginning of
-    its first block if that is a DSACK: below the ACK, or inside the second block (RFC 2883 4)."""
+def _selective(segments: Table) -> tuple[Array, Array, Array, Array]:
+    """For each row of the table: whether it has a SACK block above its ACK, the beginning of its
+    first block if that is a DSACK: below the ACK, or inside the second block (RFC 2883 4), and the
+    lowest and highest edge of its blocks above the ACK."""
     count = len(segments)
-    sacks, repeats = (numpy.zeros(count, dtype=bool), numpy.full(count, NONE, dtype=numpy.int64))
+    sacks = numpy.zeros(count, dtype=bool)
+    repeats, lowest, highest = numpy.full((3, count), NONE, dtype=numpy.int64)
     some = numpy.flatnonzero(numpy.asarray(segments["sack_blocks"]) > 0)
     if not len(some):
-        return sacks, repeats
+        return sacks, repeats, lowest, highest
     ack = numpy.asarray(segments["ack"])[some]
     blocks = numpy.asarray(segments["sack_blocks"])[some]
 
@@ -208,7 +215,20 @@ def _selective(segments: Table) -> tuple[Array, Array]:
     twice = (right <= 0) | inside
     repeats[some] = numpy.where(twice, numpy.asarray(segments["ack_rel"])[some] + left, NONE)
     sacks[some] = ~twice | (blocks > 1)
-    return sacks, repeats
+    edges = numpy.array(
+        [(beyond(f"sack_left_{n}"), beyond(f"sack_right_{n}")) for n in range(1, 5)]
+    )
+    above = (edges[:, 0] > 0) & (numpy.arange(1, 5)[:, None] <= blocks)
+    relative = numpy.asarray(segments["ack_rel"])[some]
+    far = numpy.int64(1) << 40
+    has = above.any(axis=0)
+    lowest[some] = numpy.where(
+        has, relative + numpy.where(above, edges[:, 0], far).min(axis=0), NONE
+    )
+    highest[some] = numpy.where(
+        has, relative + numpy.where(above, edges[:, 1], 0).max(axis=0), NONE
+    )
+    return sacks, repeats, lowest, highest
 
 
 def mss_bytes(segments: Table) -> Array:
@@ -356,7 +376,7 @@ def find_first_acks(
                 if again:
                     continue
                 while place < last and reach < end[at]:
-                    if direction[place] != side and flags[place] & ACK:
+                    if direction[place] != side and flags[place] & (ACK | RST) == ACK:
                         reach = max(reach, ack[place])
                     if reach < end[at]:
                         place += 1

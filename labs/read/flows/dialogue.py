@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -25,17 +25,28 @@ from labs.read.capture.segment_table import (
     SYN,
     TLS_HANDSHAKE,
 )
+from labs.read.flows import path
 from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Array, ConnectionState
-from labs.read.flows.limits import Rounds, rounds
-from labs.read.flows.losses import LEAST_TIMER_NS, MOST_LOST, Episode, counts_ids, episodes, holes
-from labs.read.flows.reasons import NAMES, WINDOWS, Reason, Wait
+from labs.read.flows.limits import LARGE_WINDOW, Rounds, rounds
+from labs.read.flows.losses import (
+    LEAST_TIMER_NS,
+    MOST_LOST,
+    REPORTS,
+    Episode,
+    counts_ids,
+    episodes,
+    holes,
+)
+from labs.read.flows.reasons import NAMES, WINDOWS, Doubt, Reason, Wait
 from labs.read.flows.rtt import NEXT_DOOR, SOON_NS, Distance
 
 JITTER: Final = 0.1
 """An answer is late if it exceeds the distance by SOON_NS and this share of it."""
 LONGEST_NS: Final = 10 * 10**9
 AT_END_NS: Final = 50_000
+OUTER: Final = (*WINDOWS, why.PROGRAM_WINDOW)
+"""Limits that hold a small segment back whatever Nagle's algorithm does."""
 LOSS_MARKS: Final = (
     bits.RETRANSMISSION
     | bits.FAST_RETRANSMISSION
@@ -60,6 +71,7 @@ class Gap:
     rest: Reason
     instead: Wait | None = None
     is_sure: bool = True  # False if a loss that the capture cannot show would look the same
+    doubt: Doubt | None = None  # why it cannot be told
 
     @property
     def cause(self) -> Wait:
@@ -71,16 +83,16 @@ class Dialogue:
     """One connection, on the places `first` to `last` - 1: what its gaps depend on, and those that
     were looked at.
 
-    `undecided` are gaps of unknown distance that may be no longer than a round trip. `error` is the
-    reason that an ICMP error gives, `refusals` are resets that refuse the connection.
+    `undecided` are gaps of unknown distance that may be no longer than a round trip. `facts` are
+    those of headers that are no segments, `refusals` are resets that refuse the connection.
     """
 
     def __init__(
-        self, state: ConnectionState, far: Distance, first: int, last: int, error: Reason | None
+        self, state: ConnectionState, far: Distance, first: int, last: int, facts: path.Facts
     ) -> None:
         self.state, self.each = state, state.each
         self.first, self.last, self.number = first, last, int(state.connection[first])
-        self.far, self.error = far, error
+        self.far, self.facts = far, facts
         self.gaps: list[Gap] = []
         self.undecided: list[int] = []
         flags, direction = state.flags[first:last], state.direction[first:last]
@@ -93,18 +105,34 @@ class Dialogue:
         self.refusals = [] if self.is_answered else refusals(state, self.sides)
         near = far if far.is_bounded else NEXT_DOOR
         has_loss = self.has_both and bool((state.marks[first:last] & LOSS_MARKS).any())
-        self.episodes = episodes(state, near, self.sides, last) if has_loss else []
-        if not far.is_bounded:
-            for episode in self.episodes:
-                if not self._waited_for_timer(episode):
-                    episode.reason = why.UNTOLD
+        found = episodes(state, near, self.sides, last) if has_loss else ([], [])
+        self.episodes, self.overtaken = found
+        for episode in self.episodes:
+            self._refine(episode)
+        self.missing = path.missing_data(self) if self.has_both else None
+        self.probes = path.unanswered_probes(self)
+        self.forgotten_at = path.forgotten_at(self)
+        self.overflowed_until = path.overflowed_until(self) if self.has_both else -1
+        # What is repeated meanwhile follows from these.
+        self.episodes = [each for each in self.episodes if not self._follows(each.places[0])]
         lost = [
             (self.each.time_ns[episode.first], self.each.time_ns[max(episode.first, episode.last)])
             for episode in self.episodes
         ]
-        self.bulk = tuple(rounds(state, near, self.sides, side, lost) for side in (0, 1))
-        missing, self.hole_count = holes(state, first, last, self.sides)
-        self._holes = missing.data
+        self.bulk = tuple(
+            rounds(state, near, self.sides, side, lost, lacks_scaling=facts.lacks_scaling)
+            for side in (0, 1)
+        )
+        lost_of = -1 if self.missing is None else self.missing[0]
+        beside, self.hole_count = holes(state, first, last, self.sides, lost_of)
+        self._holes = beside.data
+
+    def _follows(self, at: int) -> bool:
+        return 0 <= self.forgotten_at <= at or at <= self.overflowed_until
+
+    @cached_property
+    def is_ecn_blocked(self) -> bool:
+        return path.only_ecn_unanswered(self)
 
     @property
     def rounds(self) -> list[Rounds]:
@@ -138,12 +166,25 @@ class Dialogue:
         """Whether packets that the capture lacks may have ended the gap before the segment."""
         return bool(self._holes[at - self.first])
 
-    def _waited_for_timer(self, episode: Episode) -> bool:
+    def _refine(self, episode: Episode) -> None:
+        """See in an episode what the path and the options of the connection make of it."""
+        path.judge_mtu(self, episode)
+        if not self.far.is_bounded and not self._is_shown(episode):
+            episode.reason = why.UNTOLD
+        lost = {self.each.begin[place] for place in episode.places}
+        if episode.reason is why.FAST_RECOVERY and self.facts.lacks_sack and len(lost) > 1:
+            episode.reason = why.NO_SACK
+
+    def _is_shown(self, episode: Episode) -> bool:
         """Whether the episode is what it seems even if the distance is unknown: a timer that took
-        as long as a timer must, or what needs no distance."""
-        if episode.reason in (why.SPURIOUS, why.GAVE_UP):
+        as long as a timer must, reports of a hole, or what needs no distance."""
+        if episode.reason in (why.SPURIOUS, why.GAVE_UP, why.PATH_MTU):
             return True
-        times = self.each.time_ns
+        each, at = self.each, episode.places[0]
+        heard = [place for place in self.places[1 - episode.direction] if place < at]
+        if not episode.timers and sum(bool(each.sacks[place]) for place in heard) >= REPORTS:
+            return True
+        times = each.time_ns
         return any(times[at] - times[at - 1] > LEAST_TIMER_NS for at in episode.timers)
 
     def previous(self, at: int, side: int) -> int:
@@ -263,14 +304,16 @@ class Ending:
     def rest(self) -> Reason:
         """What the part of a gap before data is that the distance explains."""
         each, at, heard = self.each, self.at, self.heard
+        limit = self.dialogue.limit(at, self.by)
+        if limit is why.PROGRAM_WINDOW:
+            return limit
         if heard >= 0 and each.length[heard]:
             before = self.dialogue.previous(at, self.by)
             if before < heard or not each.length[before]:
                 return turn(each.content[heard], each.content[at])
         if heard >= 0 and each.flags[heard] & SYN:
             return why.HANDSHAKE
-        limit = self.dialogue.limit(at, self.by)
-        if limit in WINDOWS or heard < 0 or not self._held_by_nagle(at, heard, self.by):
+        if limit in OUTER or heard < 0 or not self._held_by_nagle(at, heard, self.by):
             return limit
         return why.NAGLE
 
@@ -311,8 +354,11 @@ class Ending:
 
     @property
     def window_limit(self) -> Reason:
-        is_silly = self.each.window[self.by][self.at] < self.each.mss_bytes[self.at]
-        return why.SILLY_WINDOW if is_silly else why.FULL_WINDOW
+        window = self.each.window[self.by][self.at]
+        if window < self.each.mss_bytes[self.at]:
+            return why.SILLY_WINDOW
+        lacks_scaling = self.dialogue.facts.lacks_scaling and window > LARGE_WINDOW
+        return why.NO_SCALING if lacks_scaling else why.FULL_WINDOW
 
     @cached_property
     def limit(self) -> Reason:
@@ -362,6 +408,12 @@ class Ending:
     def late(self, cause: Reason | Wait, rest: Reason = why.ROUND_TRIP) -> Gap:
         """The same of what exceeds the distance."""
         return self.waited(self.late_ns, cause, rest)
+
+    def untold(self, doubt: Doubt, rest: Reason = why.ROUND_TRIP, *, is_whole: bool = False) -> Gap:
+        """What exceeds the distance, or all of the gap, cannot be told."""
+        wait = self.awaited(why.UNTOLD)
+        gap = self.whole(Wait(why.UNTOLD), rest) if is_whole else self.late(wait, rest)
+        return replace(gap, doubt=doubt)
 
     def passed(self, rest: Reason, wait: Wait | None = None) -> Gap:
         """The distance explains all of the gap; `wait` has its ends."""

@@ -28,13 +28,33 @@ from labs.read.capture.segment_table import (
     Table,
     remarks,
 )
+from labs.read.flows import path as of_path
 from labs.read.flows import reasons as why
-from labs.read.flows.account import CERTAIN, LIKELY, Account, FileAccount, Finding, Total
+from labs.read.flows.account import (
+    CERTAIN,
+    LIKELY,
+    UNKNOWN,
+    Account,
+    Confidence,
+    FileAccount,
+    Finding,
+    Total,
+)
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.dialogue import Dialogue, Gap
 from labs.read.flows.limits import UNKNOWN_BYTES, Rounds
 from labs.read.flows.losses import Episode
-from labs.read.flows.reasons import NAMES, NOBODY, WINDOWS, Certainty, Reason, Wait
+from labs.read.flows.path import Facts, icmp_errors
+from labs.read.flows.reasons import (
+    NAMES,
+    NOBODY,
+    ROUND_LIMITS,
+    WINDOWS,
+    Certainty,
+    Doubt,
+    Reason,
+    Wait,
+)
 from labs.read.flows.rtt import spread_ms
 from labs.read.flows.verdict import Judge
 from labs.read.flows.waits import explained_waits
@@ -43,13 +63,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 SHOWN_FRAMES: Final = 6
-HOST_CODES: Final = (0, 1, 5, 6, 7, 8, 11, 12)
-"""Codes of ICMP type 3 by which a router says that it has no route, or that nobody is there. The
-others are of a firewall: 9, 10 and 13 (RFC 1812 5.2.7.1), and 2 and 3, which a host never sends
-about TCP (RFC 1122 3.2.2.1)."""
 FREE: Final = (why.DELAYED_ACK, why.SPURIOUS)
 """Without anybody who waited, the time before these belongs to what limited the sender."""
 ATTEMPTS: Final = (why.SYN_REPEATED, why.UNTOLD)
+SENDERS: Final = (why.SEND_BUFFER, why.CONGESTION_WINDOW, why.ECN_MARKS, why.PROGRAM_WINDOW)
+ENDS: Final = (why.GAVE_UP, why.IDLE_TIMEOUT, why.KEEP_ALIVE_UNANSWERED)
 PASSED: Final = (why.HANDSHAKE, why.SENDING, why.ROUND_TRIP)
 """What the time of an attempt to connect is besides."""
 
@@ -79,21 +97,12 @@ def read_account(
     return table, account(str(path), (table,), rows, remarks(reader.counts), errors)
 
 
-def icmp_errors(connections: Array) -> dict[int, Reason]:
-    """The connections to which an ICMP error answered, and what it means."""
-    return {
-        number: why.UNREACHABLE_HOST if word - 1 in HOST_CODES else why.FILTERED
-        for number, word in enumerate(connections["unreachable"].tolist())
-        if word
-    }
-
-
 def account(
     file: str,
     parts: Iterable[Table],
     connections: Sequence[dict[str, Any]],
     held: Remarks,
-    errors: Mapping[int, Reason],
+    errors: Mapping[int, Facts],
 ) -> FileAccount:
     """The account of tables of segments, each with whole connections, and of the rows of these."""
     judge = Judge()
@@ -136,6 +145,7 @@ class _Sum:
     places: list[tuple[int, int, int]] = field(default_factory=list)
     detail: str = ""
     is_sure: bool = True
+    doubts: Counter[Doubt] = field(default_factory=Counter)
 
     def add(self, time_ns: int, frames: tuple[int, int] | None = None, count: int = 1) -> None:
         self.time_ns += time_ns
@@ -145,19 +155,24 @@ class _Sum:
 
     def finding(self, wait: Wait, *, is_doubtful: bool) -> Finding:
         longest = sorted(self.places, key=lambda place: -place[0])
-        certainty = wait.reason.certainty
-        is_likely = certainty is Certainty.INFERRED or (
-            is_doubtful and certainty is not Certainty.PLAIN
-        )
+        doubt = max(self.doubts, key=self.doubts.__getitem__, default=why.ACK_OR_LATE)
+        is_untold = wait.reason is why.UNTOLD
         return Finding(
             *wait,
             count=self.count,
             time_ms=self.time_ns / 1e6,
             longest_ms=longest[0][0] / 1e6 if longest else 0.0,
             frames=tuple((begin, end) for _, begin, end in longest[:SHOWN_FRAMES]),
-            confidence=LIKELY if is_likely or not self.is_sure else CERTAIN,
+            confidence=UNKNOWN if is_untold else self._confidence(wait.reason, is_doubtful),
             detail=self.detail,
+            either=doubt.either if is_untold else (),
+            decide=doubt.decide if is_untold else "",
         )
+
+    def _confidence(self, reason: Reason, is_doubtful: bool) -> Confidence:
+        is_inferred = reason.certainty is Certainty.INFERRED
+        needs_all = reason.certainty is not Certainty.PLAIN
+        return LIKELY if is_inferred or not self.is_sure or (is_doubtful and needs_all) else CERTAIN
 
 
 _Sums = defaultdict[Wait, _Sum]
@@ -178,13 +193,14 @@ def _account(file: str, connection: Dialogue, row: dict[str, Any]) -> Account:
         server=_end(row["server"], row["server_port"]),
         first_frame=int(state.frame[first]),
         last_frame=int(state.frame[last - 1]),
-        duration_ms=float(state.time_ns[last - 1] - state.time_ns[first]) / 1e6,
+        duration_ms=float(_lengths(state, first, last).sum()) / 1e6,
         client_bytes=int(row["client_bytes"] or 0),
         server_bytes=int(row["server_bytes"] or 0),
         rtt_ms=connection.far.rtt_ns / 1e6 if connection.far.is_measured else None,
         rtt_spread_ms=spread_ms(state, first, last),
         findings=tuple(sorted(findings, key=lambda finding: -finding.time_ms)),
         turns=_turns(state, first, last),
+        options=of_path.offered(connection, row),
     )
 
 
@@ -192,14 +208,23 @@ def _end(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
+def _lengths(state: ConnectionState, first: int, last: int) -> Array:
+    """The gaps of a connection. Together they last from its first to its last segment, even if its
+    clock was set back meanwhile: no time counts that comes again."""
+    times = state.time_ns[first:last]
+    later = numpy.minimum.accumulate(times[::-1])[::-1]
+    lengths: Array = numpy.diff(numpy.maximum(later, times[0]))
+    return lengths
+
+
 def _add_gaps(connection: Dialogue, sums: _Sums) -> None:
     """Divide the time of a connection among the reasons of its gaps."""
     state, first = connection.state, connection.first
-    lengths = numpy.maximum(0, numpy.diff(state.time_ns[first : connection.last]))
+    lengths = _lengths(state, first, connection.last)
     is_short = numpy.ones(len(lengths), dtype=bool)
     for gap in connection.gaps:
         is_short[gap.place - first - 1] = False
-        _add_gap(state, gap, sums)
+        _add_gap(connection, gap, int(lengths[gap.place - first - 1]), sums)
     for place in connection.undecided:
         is_short[place - first - 1] = False
         sums[Wait(why.ROUND_TRIP)].add(int(lengths[place - first - 1]), state.frames(place))
@@ -207,27 +232,37 @@ def _add_gaps(connection: Dialogue, sums: _Sums) -> None:
     _add_short_gaps(state, connection.rounds, short + first + 1, lengths[short], sums)
 
 
-def _add_gap(state: ConnectionState, gap: Gap, sums: _Sums) -> None:
-    frames, cause, wait_ns = state.frames(gap.place), gap.cause, gap.wait_ns
-    by = state.each.direction[gap.place]
-    rest = _limited(gap.rest, by if state.each.length[gap.place] else 1 - by)
+def _add_gap(connection: Dialogue, gap: Gap, length_ns: int, sums: _Sums) -> None:
+    state, cause, wait_ns = connection.state, gap.cause, min(gap.wait_ns, length_ns)
+    frames, by = state.frames(gap.place), state.each.direction[gap.place]
+    sender = by if state.each.length[gap.place] else 1 - by
+    rest = _limited(gap.rest, sender)
+
+    def count(reason: Reason) -> int:  # rounds are counted as rounds
+        return int(connection.bulk[sender] is None or reason not in ROUND_LIMITS)
+
     if wait_ns and cause.reason in FREE and cause.waiting == NOBODY:
         if cause.reason is why.DELAYED_ACK and gap.rest not in WINDOWS:
             sums[cause].add(0, frames)  # else the sender did wait for that ACK
-        sums[rest].add(gap.length_ns, frames)
+        sums[rest].add(length_ns, frames, count(gap.rest))
         return
     if wait_ns:
         total = sums[cause]
-        total.add(wait_ns, frames)
+        total.add(wait_ns, frames, count(cause.reason))
         total.is_sure &= gap.is_sure
-        if gap.wait.reason is why.UNTOLD and state.each.flags[gap.place] & RST:
-            total.detail = f"nothing was sent until the {cause.waited_for} reset"
+        if gap.doubt is not None:
+            total.doubts[gap.doubt] += wait_ns
         if gap.instead is not None and gap.wait.reason is not why.SPURIOUS:
             sums[Wait(gap.wait.reason)].add(0, frames)
-    if gap.length_ns > wait_ns:
-        if gap.rest is why.FAST_RECOVERY:  # the round trip belongs to those who wait beyond it
+    if length_ns > wait_ns:
+        if gap.rest in (
+            why.FAST_RECOVERY,
+            why.NO_SACK,
+        ):  # the round trip belongs to those who wait beyond it
             rest = gap.wait._replace(reason=gap.rest)
-        sums[rest].add(gap.length_ns - wait_ns, frames)
+        sums[rest].add(length_ns - wait_ns, frames, count(gap.rest))
+        if gap.rest is why.UNTOLD:
+            sums[rest].doubts[why.SENDER_LIMIT] += length_ns - wait_ns
 
 
 def _add_short_gaps(
@@ -251,20 +286,23 @@ def _add_rounds(rounds: Rounds, times_ns: Array, lengths: Array, sums: _Sums) ->
     for limit in sorted({*rounds.reason.tolist()}, key=str):
         chosen = rounds.reason == limit
         total = sums[_limited(limit, rounds.direction)]
-        total.add(int(lengths[inside & chosen[which]].sum()), count=int(chosen.sum()))
+        spent_ns = int(lengths[inside & chosen[which]].sum())
+        total.add(spent_ns, count=int(chosen.sum()))
         total.detail = f"at most {int(rounds.flight_bytes[chosen].max()):,} bytes in flight"
         window = int(rounds.window_bytes[chosen].max())
         if window < UNKNOWN_BYTES // 2:
             total.detail += f", window {window:,} bytes"
-        if limit is why.UNTOLD and rounds.is_even[chosen].all():
-            total.detail = "the path's rate, pacing, or a program that writes evenly"
+        if limit is why.UNTOLD:
+            known = window < UNKNOWN_BYTES // 2
+            doubt = why.SENDER_LIMIT if known else why.SCALE_UNKNOWN
+            total.doubts[why.PATH_OR_PACED if rounds.is_even[chosen].all() else doubt] += spent_ns
 
 
 def _limited(reason: Reason, sender: int) -> Wait:
     """Who waits for whom while that limits a sender."""
     if reason in WINDOWS:
         return Wait(reason, NAMES[sender], NAMES[1 - sender])
-    if reason in (why.SEND_BUFFER, why.CONGESTION_WINDOW):
+    if reason in SENDERS:
         return Wait(reason, NAMES[1 - sender], NAMES[sender])
     return Wait(reason)
 
@@ -283,13 +321,32 @@ def _add_losses(connection: Dialogue, sums: _Sums) -> None:
         expired = sum(len(episode.timers) for episode in alike)
         repeated = sum(len(episode.places) for episode in alike)
         total.count = max(1, expired) if wait.reason is why.TIMEOUT else len(alike)
-        if repeated > total.count:
+        if wait.reason in (why.PATH_MTU, why.NO_SACK):
+            total.count = repeated
+        elif repeated > total.count:
             total.detail = f"{repeated:,} retransmissions"
+        total.detail = next((each.detail for each in alike if each.detail), total.detail)
+        total.is_sure &= all(episode.is_sure for episode in alike)
 
 
 def _add_end(connection: Dialogue, sums: _Sums) -> None:
     """How the connection began and ended, where that is trouble."""
-    flags = connection.state.flags[connection.first : connection.last]
+    state = connection.state
+    if connection.overtaken:
+        side = state.each.direction[connection.overtaken[0]]
+        total = sums[Wait(why.REORDERED, NOBODY, NAMES[side])]
+        for place in connection.overtaken:
+            total.add(0, state.frames(place))
+    if connection.missing is not None:
+        side, count, place = connection.missing
+        total = sums[Wait(why.NEVER_ARRIVED, NAMES[1 - side], NAMES[side])]
+        frame = state.each.frame[place]
+        total.add(0, (frame, frame), 0)
+        total.detail = f"{count:,} bytes, as the SACK of frame {frame} shows"
+    repeated = sums.get(Wait(why.SYN_REPEATED, "server", "client"))
+    if repeated is not None and of_path.lost_syn_ack(connection):
+        repeated.detail = "the server had answered: its SYN-ACK was lost"
+    flags = state.flags[connection.first : connection.last]
     resets = connection.first + numpy.flatnonzero(flags & RST)
     if not connection.is_established:
         _add_unestablished(connection, sums)
@@ -304,7 +361,7 @@ def _add_unestablished(connection: Dialogue, sums: _Sums) -> None:
     syns = connection.count_before(connection.last, 0, SYN)
     # A single SYN may have been answered where the capture did not see it.
     alone = why.UNANSWERED if syns > 1 and syn.all() else why.UNTOLD
-    reason = connection.error or (why.REFUSED if refused else alone)
+    reason = connection.facts.refusal or (why.REFUSED if refused else alone)
     counts = {why.REFUSED: len(refused), why.UNANSWERED: syns - 1, why.UNTOLD: 1}
     replaced = [
         wait
@@ -319,6 +376,7 @@ def _add_unestablished(connection: Dialogue, sums: _Sums) -> None:
     total.time_ns = sum(part.time_ns for part in parts.values())
     total.places = [place for part in parts.values() for place in part.places]
     total.detail = parts.get(wait, total).detail
+    total.doubts[why.ANSWER_UNSEEN] += 1
     if not total.places:
         at = refused[0] if refused else connection.first
         total.places = [(total.time_ns, *state.frames(at, connection.first))]
@@ -328,18 +386,30 @@ def _add_reset(connection: Dialogue, at: int, sums: _Sums) -> None:
     """The first reset, unless the connection was over by then."""
     state, by, first = connection.state, connection.each.direction[at], connection.first
     left = [
-        int(sent[at] - max(0, acked[at])) if sent[at] > 0 else 0
+        max(0, int(sent[at] - max(0, acked[at]))) if sent[at] > 0 else 0
         for sent, acked in zip(state.sent, state.acked, strict=True)
     ]
     closed = [connection.count_before(at, side, FIN) for side in (0, 1)]
-    if all(closed) or any(wait.reason is why.GAVE_UP for wait in sums):
+    told = {wait.reason for wait in sums}
+    if all(closed) or not told.isdisjoint(ENDS):
         return
     if closed[by] and (not any(left) or (left[1 - by] <= 1 and left[by] <= 1)):
         return
-    total = sums[Wait(why.RESET, NAMES[1 - by], NAMES[by])]
-    total.add(0, state.frames(at, first))
-    total.detail = "all data had been acknowledged"
-    if any(left):
+    detail, is_sure = of_path.foreign_reset(connection, at)
+    reason = why.FOREIGN_RESET if detail else why.RESET
+    if of_path.meets_old_connection(connection, at + 1):
+        return
+    if not detail and of_path.refuses_syn_ack(connection, at):
+        reason = why.SYN_ACK_REFUSED
+    elif not detail and not any(left) and why.IDLE in told:
+        reason = why.CLOSED_BY_RESET
+    total = sums[Wait(reason, NAMES[1 - by], NAMES[by])]
+    total.add(0, state.frames(at, first), int(total.count == 0))
+    total.is_sure = is_sure or not detail
+    total.detail = detail
+    if reason is why.RESET:
+        total.detail = "all data had been acknowledged"
+    if any(left) and reason is why.RESET:
         total.detail = (
             f"unacknowledged then: {left[0]:,} bytes of the client, {left[1]:,} of the server"
         )

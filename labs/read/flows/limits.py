@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy
 
-from labs.read.capture.segment_table import ACK, CWR, SYN
+from labs.read.capture.segment_table import ACK, CWR, ECE, SYN
 from labs.read.flows import reasons as why
 from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.reasons import Reason
@@ -47,6 +47,14 @@ DEFERRED_SEGMENTS: Final = 3
 """After a round with a full window a sender may leave so much of it unused: it waits for room for a
 larger packet (tcp_tso_should_defer)."""
 BURST_SEGMENTS: Final = 8
+LARGE_WINDOW: Final = 32_768
+"""Without window scaling a window is at most 64 KB."""
+OWN_ROUNDS: Final = 10
+"""So many rounds that end at one size show a program's own window."""
+OWN_SHARE: Final = 0.7
+FED_BYTES: Final = 100
+"""Messages that open a program's window are small."""
+UNSURE: Final = (why.ROUND_TRIP, why.UNTOLD, why.SEND_BUFFER, why.SLOW_START)
 PATH_SHARE: Final = 0.8
 """An even round fills the path from this share of the rate on that the path showed before."""
 
@@ -86,6 +94,8 @@ def rounds(
     sides: Sequence[Array],
     direction: int,
     lost: list[tuple[int, int]],
+    *,
+    lacks_scaling: bool = False,
 ) -> Rounds | None:
     """The rounds of one sender of a connection; None if it sends no bulk. `sides` are the places of
     the segments of each end, `lost` the times at which an episode of loss begins and ends."""
@@ -94,8 +104,13 @@ def rounds(
     acks = heard[(state.flags[heard] & ACK) != 0]
     if not len(acks) or state.length[data].sum() < BULK_SEGMENTS * state.mss_bytes[heard[0]]:
         return None
-    asked_ns = state.time_ns[heard[state.length[heard] > 0]] + far.far_ns[direction]
-    return _Sender(state, far, direction, data, acks, asked_ns, lost).rounds()
+    asked = heard[state.length[heard] > 0]
+    asked_ns = state.time_ns[asked] + far.far_ns[direction]
+    marks_ns = _marks_ns(state, far, direction, data, acks)
+    sender = _Sender(state, far, direction, data, acks, asked_ns, lost, marks_ns)
+    sender.lacks_scaling = lacks_scaling
+    sender.is_fed = bool(numpy.median(state.length[asked]) <= FED_BYTES) if len(asked) else False
+    return sender.rounds()
 
 
 class _Sender:
@@ -113,7 +128,10 @@ class _Sender:
         acks: Array,
         asked_ns: Array,
         lost: list[tuple[int, int]],
+        marks_ns: list[int],
     ) -> None:
+        self.lacks_scaling = self.is_fed = False
+        self.is_marked = bool(marks_ns) and not lost
         self.direction, self.rtt_ns, away_ns = direction, far.rtt_ns, far.far_ns[direction]
         self.early_ns = max(LEAST_ROUND_NS // 10, far.rtt_ns // 50)
         self.full = int(state.mss_bytes[data[0]])
@@ -141,9 +159,7 @@ class _Sender:
             numpy.where(has_heard, edge, UNKNOWN_BYTES) - sent,
             offered[heard],
         )
-        # With CWR a sender says that marks (ECN) or its own queue reduced its congestion window.
-        reduced = self.times[(state.flags[data] & CWR) != 0].tolist()
-        lost = [*lost, *((at, at) for at in reduced)]
+        lost = [*lost, *((at, at) for at in marks_ns)]
         self.is_lossy, self.losses = _losses(lost, self.begin_ns)
 
     def _divide(self) -> None:
@@ -170,6 +186,9 @@ class _Sender:
         self.is_queued = self.has_ack[firsts] & is_late
         self.is_queued |= queued_ns > (QUEUED - 1) * self.rtt_ns + LEAST_ROUND_NS
         until, since = nexts + 1000, self.begin_ns + LEAST_ROUND_NS
+        self.feeds = numpy.searchsorted(asked_ns, nexts) - numpy.searchsorted(
+            asked_ns, self.begin_ns
+        )
         self.is_asked = numpy.searchsorted(asked_ns, until) > numpy.searchsorted(asked_ns, since)
         idle_ns = times[firsts] - times[firsts - 1]
         self.is_idle = idle_ns > max(IDLE_NS, IDLE_ROUNDS * self.rtt_ns)
@@ -198,7 +217,7 @@ class _Sender:
         goes_on[-1] = False
         held = saturated | (goes_on & (self.is_full | ~self.is_asked))
         reason[~held] = why.ROUND_TRIP
-        by_sender = (reason == why.SEND_BUFFER) | (reason == why.CONGESTION_WINDOW)
+        by_sender = _is_any(reason, why.SEND_BUFFER, why.CONGESTION_WINDOW)
         # It may be the window, whose scale is unknown.
         reason[by_sender & (self.window >= UNKNOWN_BYTES)] = why.UNTOLD
         # Even rounds fill the path only if it showed that rate: where the RTT grew, or by
@@ -207,6 +226,9 @@ class _Sender:
         shown = (PATH_SHARE * path_rate <= self.rate) & (path_rate > 0)
         reason[(reason == why.PATH) & is_even & ~shown] = why.UNTOLD
         reason[_leads(reason, self.most)] = why.SEND_BUFFER
+        reason[self._own_window(reason)] = why.PROGRAM_WINDOW
+        if self.lacks_scaling:
+            reason[(reason == why.FULL_WINDOW) & (self.window > LARGE_WINDOW)] = why.NO_SCALING
         end_ns = self.end_ns.copy()
         if self.has_ack[-1]:
             end_ns[-1] = max(end_ns[-1], self.acked_ns[-1])
@@ -227,6 +249,10 @@ class _Sender:
         # Rounds without a larger flight in a row, counted anew after an idle time.
         broken = numpy.where(flat, numpy.where(self.is_idle, place - 1, -1), place)
         flat_rounds = place - numpy.maximum.accumulate(broken)
+        small = (self.most <= FIRST_SEGMENTS * self.full) & self._slow & ~self.is_full
+        if (small & (flat_rounds >= OWN_ROUNDS)).any():  # less than any first window, for long
+            begins &= ~small
+            flat_rounds[small & (self.most > LEADS * top)] += PLATEAU
         rules = {
             why.SILLY_WINDOW: self.is_full & (self.window < self.full),
             why.FULL_WINDOW: self.is_full,
@@ -234,10 +260,26 @@ class _Sender:
             why.SLOW_START: self._slow & begins,
             why.SEND_BUFFER: self._slow & (flat_rounds >= PLATEAU),
         }
-        reason = numpy.full(len(flat), why.CONGESTION_WINDOW)
+        # Only a loss, or marks, explain a congestion window that is smaller than needed.
+        reduced = why.ECN_MARKS if self.is_marked else why.CONGESTION_WINDOW
+        reason: Array = numpy.full(len(flat), reduced)
+        reason[self._slow] = why.UNTOLD
         for limit, holds in reversed(rules.items()):
             reason[holds] = limit
         return reason
+
+    def _own_window(self, reason: Array) -> Array:
+        """The rounds whose flight ends at one size far below the receiver's window, without any
+        loss, and which data of the other end resumed."""
+        none = numpy.zeros(len(reason), dtype=bool)
+        size = float(numpy.percentile(self.most, 90))
+        if not self.is_fed or not self._slow.all() or size < FIRST_SEGMENTS * self.full:
+            return none
+        near = (self.most <= (1 + ALIKE) * size) & (self.most > LEADS * size)
+        near &= (self.window > QUEUED * size) & _is_any(reason, *UNSURE)
+        alike = near & (self.most >= (1 - ALIKE) * size)
+        is_own = alike.sum() >= OWN_ROUNDS and self.feeds[alike].mean() >= OWN_SHARE
+        return near if is_own else none
 
     @cached_property
     def _fresh(self) -> Array:
@@ -289,6 +331,18 @@ def _unheard_ns(state: ConnectionState, data: Array, acks: Array) -> Array:
     return unheard_ns
 
 
+def _marks_ns(
+    state: ConnectionState, far: Distance, direction: int, data: Array, acks: Array
+) -> list[int]:
+    """When marks (ECN) or its own queue reduced the sender's congestion window: it says so with
+    CWR, and hears of marks by ECE."""
+    reduced = state.time_ns[data[(state.flags[data] & CWR) != 0]]
+    marked = acks[(state.flags[acks] & (SYN | ECE)) == ECE]
+    told = state.time_ns[marked] + far.far_ns[direction]
+    times: list[int] = numpy.concatenate([reduced, told]).tolist()
+    return times
+
+
 def _losses(lost: list[tuple[int, int]], begins: Array) -> tuple[Array, Array]:
     """For each round whether it begins within an episode of loss, and how many began before it."""
     since, until = numpy.array(sorted(lost), dtype=numpy.int64).reshape(-1, 2).T
@@ -306,6 +360,11 @@ def _highest_so_far(values: Array, starts: Array) -> Array:
     return numpy.concatenate([numpy.maximum.accumulate(part) for part in parts])
 
 
+def _is_any(reason: Array, *wanted: Reason) -> Array:
+    chosen: Array = numpy.array([each in wanted for each in reason], dtype=bool)
+    return chosen
+
+
 def _leads(reason: Array, flight: Array) -> Array:
     """Which rounds of a congestion window lead to a plateau, and are as limited as those that
     follow: slow start would have doubled them."""
@@ -319,7 +378,7 @@ def _leads(reason: Array, flight: Array) -> Array:
     after = following(plateaus)
     plateau = numpy.append(flight, 0)[after]
     near = (LEADS * plateau <= flight) & (flight <= (1 + ALIKE) * plateau) & (plateau != 0)
-    leads: Array = (reason == why.CONGESTION_WINDOW) & near
+    leads: Array = _is_any(reason, why.CONGESTION_WINDOW, why.UNTOLD) & near
     return leads & (following(~leads & ~plateaus) > after)
 
 

@@ -55,6 +55,8 @@ class Episode:
     timers: list[int] = field(default_factory=list)
     by_ack: set[int] = field(default_factory=set)  # sequence numbers retransmitted by an ACK
     ended: bool = False
+    detail: str = ""
+    is_sure: bool = True
 
     @property
     def wait(self) -> Wait:
@@ -69,11 +71,13 @@ class Episode:
 
 def episodes(
     state: ConnectionState, far: Distance, sides: Sequence[Array], last: int
-) -> list[Episode]:
-    """The episodes of a connection, in order. `sides` are the places of the segments of each end,
-    `last` is the place after all."""
-    both = [_Sender(state, far, sides, last, direction).episodes() for direction in (0, 1)]
-    return sorted(both[0] + both[1], key=lambda episode: episode.first)
+) -> tuple[list[Episode], list[int]]:
+    """The episodes of a connection, in order, and the segments that were overtaken on their way.
+    `sides` are the places of the segments of each end, `last` is the place after all."""
+    both = [_Sender(state, far, sides, last, direction) for direction in (0, 1)]
+    every = [episode for sender in both for episode in sender.episodes()]
+    overtaken = sorted(place for sender in both for place in sender.overtaken)
+    return sorted(every, key=lambda episode: episode.first), overtaken
 
 
 class _Sender:
@@ -100,6 +104,8 @@ class _Sender:
         self.highest = numpy.maximum.accumulate(state.ack[acks]).data
         self.dsacks = heard[state.repeats[heard] >= 0].tolist()
         self.last_heard = int(heard[-1])
+        self.overtaken: list[int] = []
+        self.reneged = _reneged(state, acks)
 
     def episodes(self) -> list[Episode]:
         episodes: list[Episode] = []
@@ -108,6 +114,7 @@ class _Sender:
                 self._end(episodes[-1], at)
             if not episodes or episodes[-1].ended:
                 if self._is_reordered(at):
+                    self.overtaken.append(at)
                     continue
                 recover = self.each.sent[self.direction][at]
                 episodes.append(Episode(self.direction, self._beginning(at), recover))
@@ -170,7 +177,8 @@ class _Sender:
             if is_again:
                 episode.reason = why.DOUBLE_LOSS
             elif by_timer and episode.reason is not why.DOUBLE_LOSS:
-                episode.reason = why.TAIL_LOSS if self._is_tail(at) else why.TIMEOUT
+                is_tail = self._is_tail(at) or self._is_probe(at)
+                episode.reason = why.TAIL_LOSS if is_tail else why.TIMEOUT
         elif by_timer and episode.reason is why.TAIL_LOSS:
             episode.reason = why.TIMEOUT
         if by_timer:
@@ -201,14 +209,20 @@ class _Sender:
         """
         each = self.each
         slack = SOON_NS + self.rtt_ns // 4
+        since = self._transmitted(at)
+        is_soon = since >= 0 and each.time_ns[at] - each.time_ns[since] < LEAST_TIMER_NS
         patience = min(max(slack, 2 * SOON_NS + self.rtt_ns), LEAST_TIMER_NS)
         for place, is_sent, age in self._before(at):
-            if age > self.away_ns + patience:
+            if age > self.away_ns + (LEAST_TIMER_NS if is_soon else patience):
                 return True
             if is_sent:
                 # One of a row of retransmissions, or sent together with new data.
                 if age < SOON_NS // 5 and each.length[place]:
                     return False
+            elif (
+                is_soon and each.sacks[place] and each.end[at] < self.each.sent[self.direction][at]
+            ):
+                return False  # sooner than any timer of Linux: the SACK made its sender repeat it
             elif age > self.away_ns + slack:
                 # Only RACK's timer can be that late after the ACK that reports the hole.
                 return not each.sacks[place]
@@ -216,6 +230,20 @@ class _Sender:
                 advances = each.ack[place] > each.acked[self.direction][place]
                 return not (advances or self._shows_hole(place))
         return True
+
+    def _transmitted(self, at: int) -> int:
+        """The transmission of that segment before; -1 if the capture lacks it."""
+        each = self.each
+        for place, is_sent, _ in self._before(at, NEAR):
+            if is_sent and each.begin[place] <= each.begin[at] < each.end[place]:
+                return place
+        return -1
+
+    def _is_probe(self, at: int) -> bool:
+        """Whether it repeats the last that was sent sooner than a timer: a loss probe."""
+        each, since = self.each, self._transmitted(at)
+        is_last = each.end[at] >= each.sent[self.direction][at]
+        return is_last and since >= 0 and each.time_ns[at] - each.time_ns[since] < LEAST_TIMER_NS
 
     def _is_tail(self, at: int) -> bool:
         """Whether the segment is the last one sent, all before it is acknowledged, and what came
@@ -259,13 +287,26 @@ class _Sender:
         needed = max(count - twice.get(seq, 0) for seq, count in sent.items())
         in_vain = twice.keys() >= sent.keys() if episode.timers else needed <= 0
         if in_vain or each.marks[at] & bits.SPURIOUS_RETRANSMISSION:
-            episode.reason = why.SPURIOUS
+            episode.reason = why.DELAY_SPIKE if self._was_delayed(episode) else why.SPURIOUS
+        elif any(episode.first < place <= episode.last for place in self.reneged):
+            episode.reason = why.RENEGED
         elif episode.reason is why.DOUBLE_LOSS and not episode.timers and needed == 1:
             episode.reason = why.FAST_RECOVERY
         is_loss = episode.reason in (why.TIMEOUT, why.TAIL_LOSS, why.DOUBLE_LOSS)
         if is_loss and not episode.ended and len(episode.timers) > 2 and self.last_heard < at:
             episode.reason = why.GAVE_UP
             episode.last = self.last - 1
+
+    def _was_delayed(self, episode: Episode) -> bool:
+        """Whether ACKs of the originals came after a timer had expired: they cover a part of what
+        was in flight, which no retransmission of all that had arrived leads to (RFC 5682)."""
+        if not episode.timers:
+            return False
+        number = bisect_left(self.acks, episode.timers[0])
+        before = self.each.acked[self.direction][episode.timers[0]]
+        while number < len(self.acks) and self.acked[number] <= before:
+            number += 1
+        return number < len(self.acks) and self.acked[number] < episode.recover
 
     def _came_twice(self, episode: Episode) -> dict[int, int]:
         """How often DSACKs say of each segment of an episode that it came twice. Each DSACK is
@@ -294,7 +335,7 @@ class _Sender:
 
 
 def holes(
-    state: ConnectionState, first: int, last: int, sides: tuple[Array, ...]
+    state: ConnectionState, first: int, last: int, sides: tuple[Array, ...], lost_of: int
 ) -> tuple[Array, int]:
     """For each segment whether packets that the capture lacks may have ended the gap before it, and
     how often packets are missing. `sides` are the places of the segments of each end.
@@ -306,12 +347,16 @@ def holes(
     marked = (numpy.flatnonzero(state.marks[first:last] & MISSING) + first).tolist()
     fillers = [_fillers(state, side, places) for side, places in enumerate(sides) if marked]
     longest = int((state.end[first:last] - state.begin[first:last]).max())
+    reached = [int(state.ack[sides[1 - side]].max(initial=-1)) for side in (0, 1)]
+    # What `lost_of` sent never came, as SACK shows until the end: no hole of the capture.
     for at in marked:
         side = each.direction[at]
         if each.marks[at] & bits.ACK_LOST_SEGMENT:
             side = 1 - side
         else:
             number = each.sent[side][at]
+            if side == lost_of and reached[side] <= number:
+                continue
             low, high = (
                 bisect_left(fillers[side], (edge,)) for edge in (number - longest, number + 1)
             )
@@ -322,6 +367,22 @@ def holes(
         beside_hole[since + 1 - first : at + 1 - first] = True
         count += 1
     return beside_hole, count
+
+
+def _reneged(state: ConnectionState, acks: Array) -> list[int]:
+    """The ACKs that no longer cover what an earlier one acknowledged selectively (RFC 2018 8)."""
+    left, right, ack = state.sack_left[acks], state.sack_right[acks], state.ack[acks]
+    places, low, high = [], 0, 0
+    for place, begin, end, reach in zip(
+        acks.tolist(), left.tolist(), right.tolist(), ack.tolist(), strict=True
+    ):
+        if low <= reach < high and begin < 0:
+            places.append(place)
+        if begin >= 0:
+            low, high = begin, end
+        elif reach >= high:
+            low = high = 0
+    return places
 
 
 def _fillers(state: ConnectionState, side: int, places: Array) -> list[tuple[int, int, int]]:

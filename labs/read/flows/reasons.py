@@ -18,8 +18,10 @@ NAMES: Final[tuple[End, End]] = ("client", "server")
 class Rank(Enum):
     """What a reason means for a connection, and so which are told first."""
 
+    END = "it ended the connection, or kept it from beginning"
     EVENT = "trouble, even if it costs no time"
     COST = "trouble if it costs time"
+    UNKNOWN = "the capture does not decide it: told after what is certain"
     USUAL = "every connection spends time in this way"
     HARMLESS = "its time is lost to nobody"
 
@@ -61,7 +63,7 @@ class Reason:
     @property
     def is_event(self) -> bool:
         """Whether it is told even if it costs no time."""
-        return self.rank is Rank.EVENT
+        return self.rank in (Rank.END, Rank.EVENT)
 
     @property
     def is_usual(self) -> bool:
@@ -77,7 +79,7 @@ REFUSED: Final = Reason(
     "tcp_v4_rcv and tcp_v4_send_reset (net/ipv4/tcp_ipv4.c); RFC 9293 3.5.2",
     "Start the server, check its address and port, or the firewall rule that rejects it.",
     counts="SYN",
-    rank=Rank.EVENT,
+    rank=Rank.END,
     certainty=Certainty.PLAIN,
 )
 UNANSWERED: Final = Reason(
@@ -90,7 +92,7 @@ UNANSWERED: Final = Reason(
     "Check the address and the route, then capture at the server: if the SYN arrives there, its "
     "firewall drops it.",
     counts="repetition",
-    rank=Rank.EVENT,
+    rank=Rank.END,
     certainty=Certainty.PLAIN,
 )
 FILTERED: Final = Reason(
@@ -100,7 +102,7 @@ FILTERED: Final = Reason(
     "tcp_v4_err (net/ipv4/tcp_ipv4.c); RFC 1812 5.2.7.1, RFC 5927",
     "Allow the connection in the firewall that sent the ICMP error.",
     counts="SYN",
-    rank=Rank.EVENT,
+    rank=Rank.END,
     certainty=Certainty.PLAIN,
 )
 UNREACHABLE_HOST: Final = Reason(
@@ -111,7 +113,7 @@ UNREACHABLE_HOST: Final = Reason(
     "tcp_v4_err (net/ipv4/tcp_ipv4.c); RFC 1812 5.2.7.1, RFC 5927",
     "Check that the host is up, its address, and the routes to it.",
     counts="SYN",
-    rank=Rank.EVENT,
+    rank=Rank.END,
     certainty=Certainty.PLAIN,
 )
 SYN_REPEATED: Final = Reason(
@@ -142,7 +144,7 @@ RESET: Final = Reason(
     "Read the log of the program at the end that sent the reset: it closed with data unread, or "
     "ended.",
     counts="reset",
-    rank=Rank.EVENT,
+    rank=Rank.END,
 )
 TIMEOUT: Final = Reason(
     "retransmission timeout",
@@ -172,7 +174,7 @@ DOUBLE_LOSS: Final = Reason(
     "A segment was lost, retransmitted, and lost again. The second loss needs a timer.",
     "tcp_fastretrans_alert (net/ipv4/tcp_input.c); tcp_retransmit_timer (net/ipv4/tcp_timer.c); "
     "RFC 8985, RFC 6298",
-    "Find the loss on the path: it comes in bursts. A shorter queue or pacing (fq) helps.",
+    "Find the loss on the path: it comes in bursts.",
     counts="segment",
     rank=Rank.EVENT,
 )
@@ -235,7 +237,7 @@ APPLICATION: Final = Reason(
     "the {who}'s program had not written its data yet ({n})",
     "TCP held nothing back: the program that sends next had not written its data before.",
     "tcp_sendmsg_locked (net/ipv4/tcp.c)",
-    "Measure that program: the network is not what limits it.",
+    "Measure that program.",
 )
 ZERO_WINDOW: Final = Reason(
     "zero window",
@@ -250,7 +252,7 @@ SILLY_WINDOW: Final = Reason(
     "window below one segment",
     "the {who}'s window was smaller than one segment ({n})",
     "The receiver's window is smaller than one full-sized segment, so that each round trip carries"
-    " less than one.",
+    " less than one, sent when the persist timer expires.",
     "__tcp_select_window (net/ipv4/tcp_output.c); tcp_snd_wnd_test; RFC 1122 4.2.3.3 and 4.2.3.4",
     "Enlarge the receiver's buffer (SO_RCVBUF, tcp_rmem), or make its program read.",
     counts="round trip",
@@ -277,11 +279,11 @@ SEND_BUFFER: Final = Reason(
 CONGESTION_WINDOW: Final = Reason(
     "congestion window",
     "the {who}'s congestion window limited the flight ({n})",
-    "The congestion window is smaller than the receiver's window and the BDP. It grows by about a "
-    "segment per round trip.",
+    "A loss reduced the congestion window below the receiver's window and the BDP. It grows by "
+    "about a segment per round trip.",
     "tcp_cwnd_test (net/ipv4/tcp_output.c); tcp_cong_avoid_ai (net/ipv4/tcp_cong.c); RFC 5681, RFC"
     " 9438",
-    "Look for the loss that reduced it; try another congestion control, such as bbr.",
+    "Look for the loss that reduced it.",
     counts="round trip",
     certainty=Certainty.INFERRED,
 )
@@ -334,6 +336,7 @@ ROUND_TRIP: Final = Reason(
     "round trip",
     "segments or their ACKs were in flight ({n})",
     "The segments or their acknowledgement are still in flight: the gap is the delay of the path.",
+    advice="Look at the path: its RTT takes the time. Use a nearer server, or fewer round trips.",
     rank=Rank.USUAL,
 )
 SENDING: Final = Reason(
@@ -365,12 +368,12 @@ GAVE_UP: Final = Reason(
     "gave up",
     "the {who} repeated its data and gave up: the {other} no longer answered",
     "The other end no longer answered. The sender repeated its data at doubling intervals and then"
-    " gave up.",
+    " gave up, or the capture ends.",
     "tcp_write_timeout (net/ipv4/tcp_timer.c; tcp_retries2, TCP_USER_TIMEOUT); RFC 1122 4.2.3.5",
     "Find out why the other end became unreachable: it went down, or a firewall or NAT forgot the "
     "connection.",
     counts="time",
-    rank=Rank.EVENT,
+    rank=Rank.END,
 )
 CLOSED_LATE: Final = Reason(
     "closed late",
@@ -382,18 +385,182 @@ CLOSED_LATE: Final = Reason(
 UNTOLD: Final = Reason(
     "cannot be told",
     "the capture does not show the reason for {n}",
-    "The capture does not show the reason: it lacks packets or a direction, or the gap fits no "
-    "rule.",
-    "none",
-    "Capture both directions, at one end, from before the connection, without drops.",
+    "The capture does not show the reason. The sentence names the two that remain, and what to "
+    "capture to decide.",
     certainty=Certainty.INFERRED,
+    rank=Rank.UNKNOWN,
     ends_nothing=True,
+)
+
+# The path, and what stands in it.
+
+PATH_MTU: Final = Reason(
+    "path MTU",
+    "the path does not carry full-sized segments of the {who} ({n})",
+    "The MTU of the path is smaller than the packets. A router reports that by ICMP, or drops them "
+    "in silence (black hole): then only small segments arrive.",
+    "tcp_v4_mtu_reduced (net/ipv4/tcp_ipv4.c); tcp_mtu_probing; RFC 1191, RFC 4821, RFC 2923",
+    "Clamp the MSS at the tunnel or VPN to its MTU less 40, or let ICMP errors of type 3 pass.",
+    counts="retransmission",
+    rank=Rank.EVENT,
+)
+NEVER_ARRIVED: Final = Reason(
+    "data never arrived",
+    "data of the {who} never arrived and was not repeated ({n})",
+    "The other end acknowledges selectively what follows, but this data neither came nor was sent "
+    "again where it was captured.",
+    "tcp_sack_new_ofo_skb (net/ipv4/tcp_input.c); RFC 2018",
+    "Capture at the sender: if it repeats full-sized segments, the path MTU is too small.",
+    rank=Rank.EVENT,
+)
+FOREIGN_RESET: Final = Reason(
+    "reset by another host",
+    "A firewall or middlebox sent a reset in the name of the {who}",
+    "The reset is not of the host that it names: it came sooner than the RTT, has another TTL, or "
+    "that host went on.",
+    "tcp_reset (net/ipv4/tcp_input.c); RFC 5961 3, RFC 3360",
+    "Capture on both sides of the firewall or filter, and compare the TTL of the reset.",
+    counts="reset",
+    rank=Rank.END,
+)
+CLOSED_BY_RESET: Final = Reason(
+    "closed by reset",
+    "The {who} closed the idle connection with a reset; nothing was lost",
+    "Everything had been acknowledged and nobody waited: a reset instead of a FIN costs nothing.",
+    "tcp_disconnect (net/ipv4/tcp.c); RFC 9293 3.5.2",
+    counts="reset",
+    for_nobody="The {who} closed the idle connection with a reset; nothing was lost",
+    rank=Rank.HARMLESS,
+)
+SYN_ACK_REFUSED: Final = Reason(
+    "SYN-ACK refused",
+    "The {who} answered the SYN-ACK with a reset: it does not know this connection",
+    "The host that should have sent the SYN answers the SYN-ACK with a reset: NAT translates one "
+    "direction only, the address was forged, or its program had closed.",
+    "tcp_v4_send_reset (net/ipv4/tcp_ipv4.c); RFC 9293 3.5.2",
+    "Check NAT and routes of both directions: compare the addresses at both ends.",
+    counts="reset",
+    rank=Rank.END,
+)
+OLD_CONNECTION: Final = Reason(
+    "old connection",
+    "the {who} still had an old connection on this port and answered the SYN with an ACK",
+    "The SYN met a connection with the same ports: the answer is an ACK of that one, which the "
+    "client resets. It then repeats its SYN.",
+    "tcp_send_challenge_ack (net/ipv4/tcp_input.c); RFC 9293 3.5.1, RFC 5961 4",
+    "Use a port again later, or close connections in order.",
+    rank=Rank.EVENT,
+)
+IDLE_TIMEOUT: Final = Reason(
+    "idle timeout",
+    "After a long silence the {who} no longer knew the connection: an idle timeout on the path",
+    "After a long silence data is answered by a reset or not at all: a NAT, firewall or load "
+    "balancer forgot the connection, or the other end went down meanwhile.",
+    "nf_conntrack_tcp_timeout_established; RFC 5382 5",
+    "Send keep-alives more often than the idle timeout on the path (tcp_keepalive_time).",
+    rank=Rank.END,
+    certainty=Certainty.INFERRED,
+)
+KEEP_ALIVE_UNANSWERED: Final = Reason(
+    "keep-alive unanswered",
+    "the {who} no longer answered keep-alives ({n})",
+    "The other end is gone, or something on the path forgot the connection.",
+    "tcp_keepalive_timer (net/ipv4/tcp_timer.c; tcp_keepalive_probes); RFC 9293 3.8.4",
+    "Find out why that end became unreachable.",
+    counts="probe",
+    rank=Rank.END,
+)
+ECN_MARKS: Final = Reason(
+    "ECN marks",
+    "marks of the path (ECN) limited the {who}'s congestion window ({n})",
+    "A queue marked packets instead of dropping them, and the sender reduced its window.",
+    "tcp_enter_cwr (net/ipv4/tcp_input.c); RFC 3168 6.1",
+    counts="round trip",
+)
+ECN_BLOCKED: Final = Reason(
+    "ECN blocked",
+    "only SYNs with ECN went unanswered ({n})",
+    "A firewall drops SYNs that offer ECN; the first one without it is answered.",
+    "tcp_ecn_send_syn (net/ipv4/tcp_output.c; tcp_ecn_fallback); RFC 3168 6.1.1.1",
+    "Set tcp_ecn=2 at the client, or correct the firewall.",
+    counts="time",
+    rank=Rank.EVENT,
+    certainty=Certainty.INFERRED,
+)
+NO_SCALING: Final = Reason(
+    "window scaling not agreed",
+    "the {who}'s window was full at 64 KB: window scaling was not agreed ({n})",
+    "One SYN offers window scaling and the other lacks it, so no window exceeds 65,535 bytes.",
+    "tcp_select_initial_window (net/ipv4/tcp_output.c); RFC 7323 2.2",
+    "Find the end or middlebox that removes the option: a larger buffer does not help.",
+    counts="round trip",
+)
+NO_SACK: Final = Reason(
+    "SACK not agreed",
+    "the {who} repaired {n} by a round trip each: SACK was not agreed",
+    "Without selective acknowledgement a sender learns of one loss per round trip.",
+    "tcp_try_undo_partial (net/ipv4/tcp_input.c); RFC 6582",
+    "Find the end or middlebox that removes the option SACK-permitted (tcp_sack).",
+    counts="loss",
+    rank=Rank.EVENT,
+)
+ACCEPT_QUEUE: Final = Reason(
+    "accept queue full",
+    "the {who} repeated its SYN-ACK although it had been acknowledged ({n})",
+    "The accept queue was full, so that the server ignored the ACK, or TCP_DEFER_ACCEPT waited for "
+    "data.",
+    "tcp_v4_syn_recv_sock (net/ipv4/tcp_ipv4.c); TCP_DEFER_ACCEPT, tcp(7)",
+    "Compare `nstat -az TcpExtListenOverflows`; enlarge listen()'s backlog and somaxconn, or "
+    "accept faster.",
+    rank=Rank.EVENT,
+    certainty=Certainty.INFERRED,
+)
+REORDERED: Final = Reason(
+    "reordering",
+    "{n} of the {who} arrived out of order, and nothing was lost",
+    "The path reorders segments; the hole closes sooner than a retransmission could.",
+    "tcp_check_sack_reordering (net/ipv4/tcp_input.c); RFC 4737",
+    counts="segment",
+    for_nobody="{n} of the {who} arrived out of order, and nothing was lost",
+    rank=Rank.HARMLESS,
+    certainty=Certainty.INFERRED,
+)
+DELAY_SPIKE: Final = Reason(
+    "delay spike",
+    "the path delayed segments or ACKs, and a timer of the {who} expired meanwhile for nothing",
+    "Nothing was lost: everything arrived late, after the retransmission timer.",
+    "tcp_process_loss, F-RTO (net/ipv4/tcp_input.c); RFC 5682",
+    "Look for what delays the path: Wi-Fi power save, a handover, a queue.",
+)
+RENEGED: Final = Reason(
+    "SACK reneging",
+    "the {other} dropped what it had acknowledged selectively ({n})",
+    "The receiver dropped data that it had acknowledged selectively, so it had to be sent again.",
+    "tcp_check_sack_reneging (net/ipv4/tcp_input.c); RFC 2018 8",
+    "Give the receiver more memory (tcp_rmem, tcp_mem).",
+    rank=Rank.EVENT,
+)
+PROGRAM_WINDOW: Final = Reason(
+    "program window",
+    "the program's own window limited the flight of the {who} ({n})",
+    "The flight ends at one size below the receiver's window, without loss, and goes on when the "
+    "other program has written. Protocols with such a window: ssh, HTTP/2, SFTP, SMB.",
+    "RFC 4254 5.2, RFC 9113 5.2",
+    "Enlarge the window of the protocol (ssh, HTTP/2, SFTP, SMB) at the receiving program, such as "
+    "SETTINGS_INITIAL_WINDOW_SIZE of HTTP/2.",
+    counts="round trip",
+    certainty=Certainty.INFERRED,
 )
 
 
 REASONS: Final = {value.name: value for value in [*globals().values()] if isinstance(value, Reason)}
 """By name."""
-WINDOWS: Final = (SILLY_WINDOW, FULL_WINDOW, ZERO_WINDOW)
+ROUND_LIMITS: Final = (
+    *(SILLY_WINDOW, FULL_WINDOW, SEND_BUFFER, CONGESTION_WINDOW, PATH, SLOW_START),
+    *(PROGRAM_WINDOW, NO_SCALING, ECN_MARKS),
+)
+"""What limits whole rounds (`labs.read.flows.limits`)."""
+WINDOWS: Final = (SILLY_WINDOW, FULL_WINDOW, ZERO_WINDOW, NO_SCALING)
 
 
 def explained(name: str) -> Reason:
@@ -407,3 +574,24 @@ class Wait(NamedTuple):
     reason: Reason
     waiting: End = NOBODY
     waited_for: End = NOBODY
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a wait cannot be told: the two reasons that remain, and what to capture to decide."""
+
+    either: tuple[Reason, Reason]
+    decide: str
+
+
+ONE_SIDED: Final = Doubt((APPLICATION, TIMEOUT), "capture both directions")
+HOLED: Final = Doubt((APPLICATION, TIMEOUT), "capture without drops: a larger buffer (-B)")
+BEGUN_LATE: Final = Doubt((APPLICATION, ROUND_TRIP), "capture from before the connection")
+LOST_OR_LATE: Final = Doubt((TAIL_LOSS, APPLICATION), "capture at the sender of the data")
+WINDOW_OR_LATE: Final = Doubt((FULL_WINDOW, APPLICATION), "sample `ss -tmi` at both ends")
+ACK_OR_LATE: Final = Doubt((DELAYED_ACK, APPLICATION), "capture at the sender of the data")
+PATH_OR_PACED: Final = Doubt((PATH, APPLICATION), "sample `ss -ti` at the sender (app_limited)")
+SENDER_LIMIT: Final = Doubt((CONGESTION_WINDOW, SEND_BUFFER), "sample `ss -tmi` at the sender")
+SCALE_UNKNOWN: Final = Doubt((FULL_WINDOW, SEND_BUFFER), "capture from before the connection")
+CLOSED_OR_LOST: Final = Doubt((APPLICATION, TIMEOUT), "read the log of the end that sent the reset")
+ANSWER_UNSEEN: Final = Doubt((UNANSWERED, REFUSED), "capture at the server")

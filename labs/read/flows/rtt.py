@@ -165,7 +165,7 @@ def _time_handshake(
 
 @dataclass(frozen=True)
 class Spread:
-    """Percentiles of the time to the ACK of data, in ms."""
+    """Percentiles of the time to the ACK of data, in ms: times that were measured."""
 
     JSON: ClassVar = ("p10", "p50", "p90")
     p10: float
@@ -178,5 +178,7 @@ def spread_ms(state: ConnectionState, first: int, last: int) -> Spread | None:
     once; None without any."""
     by = state.acked_by[first:last]
     at = numpy.flatnonzero(by >= 0)
-    times = state.time_ns[by[at]] - state.time_ns[at + first]
-    return Spread(*(numpy.percentile(times, (10, 50, 90)) / 1e6).tolist()) if len(at) else None
+    times = numpy.maximum(0, state.time_ns[by[at]] - state.time_ns[at + first])
+    if not len(at):
+        return None
+    return Spread(*(numpy.percentile(times, (10, 50, 90), method="inverted_cdf") / 1e6).tolist())

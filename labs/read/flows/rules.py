@@ -17,10 +17,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import ACK, FIN, RST, SYN
+from labs.read.flows import path
 from labs.read.flows import reasons as why
 from labs.read.flows.dialogue import Dialogue, Ending, Gap
 from labs.read.flows.losses import LEAST_TIMER_NS
@@ -33,6 +36,10 @@ SHORTEST_DELAY_NS: Final = 30_000_000
 LONGEST_DELAY_NS: Final = 260_000_000
 """An ACK is delayed by 40 to 200 ms (TCP_ATO_MIN, TCP_DELACK_MAX), and one or two ticks more."""
 MOST_LOOKED_AT: Final = 200
+REPETITIONS: Final = 3
+"""Repetitions of one segment, without an answer, by which its sender gives up."""
+IDLE_NS: Final = 10_000_000_000
+"""From here on a pause of a client between two requests is no program's delay."""
 KEPT_ALIVE: Final = bits.KEEP_ALIVE | bits.KEEP_ALIVE_ACK
 PROBED: Final = bits.KEEP_ALIVE | bits.ZERO_WINDOW_PROBE
 ANSWERED: Final = bits.KEEP_ALIVE_ACK | bits.ZERO_WINDOW_PROBE_ACK
@@ -50,8 +57,8 @@ def gap_before(dialogue: Dialogue, at: int) -> Gap | None:
         return most if most.wait_ns else least if least.wait_ns < SOON_NS else None
     if not most.wait_ns and dialogue.far.rtt_ns + SOON_NS >= most.length_ns:
         return None
-    wait_ns = most.wait_ns or most.length_ns
-    return Gap(at, most.length_ns, Wait(why.UNTOLD), wait_ns, why.ROUND_TRIP)
+    wait_ns, wait = most.wait_ns or most.length_ns, Wait(why.UNTOLD)
+    return Gap(at, most.length_ns, wait, wait_ns, why.ROUND_TRIP, doubt=why.BEGUN_LATE)
 
 
 def wait_instead(dialogue: Dialogue, gap: Gap) -> Gap | None:
@@ -99,7 +106,7 @@ def _first(rules: Sequence[Rule], ending: Ending) -> Gap:
         gap = rule(ending)
         if gap is not None:
             return gap
-    return ending.late(why.UNTOLD)
+    return ending.untold(why.ACK_OR_LATE if not ending.length else why.LOST_OR_LATE)
 
 
 def _kind(ending: Ending) -> str:
@@ -122,20 +129,77 @@ def one_direction(ending: Ending) -> Gap | None:
     dialogue, at = ending.dialogue, ending.at
     if dialogue.has_both:
         return None
+    if _repeats_to_the_end(ending):
+        return replace(ending.whole(why.GAVE_UP), is_sure=False)
     flags = dialogue.state.flags[dialogue.first : dialogue.last]
     repeats = dialogue.each.flags[at - 1] & ending.flags & SYN
     if repeats and not (flags & ACK).any():
-        return ending.whole(Wait(dialogue.error or why.UNANSWERED, *NAMES))
-    return ending.whole(Wait(why.UNTOLD))
+        return ending.whole(Wait(dialogue.facts.refusal or why.UNANSWERED, *NAMES))
+    return ending.untold(why.ONE_SIDED, is_whole=True)
+
+
+def _repeats_to_the_end(ending: Ending) -> bool:
+    """Whether the last segments of the capture repeat one, at growing intervals."""
+    each, last = ending.each, ending.dialogue.last
+    times = [
+        each.time_ns[place]
+        for place in range(ending.dialogue.first, last)
+        if each.length[place] > 1 and each.begin[place] == each.begin[last - 1]
+    ]
+    steps = [after - before for before, after in pairwise(times)]
+    is_repeated = each.begin[ending.at] == each.begin[last - 1] < each.sent[ending.by][ending.at]
+    return is_repeated and len(steps) >= REPETITIONS and all(a < b for a, b in pairwise(steps))
 
 
 def beside_a_hole(ending: Ending) -> Gap | None:
     if ending.dialogue.is_beside_hole(ending.at):
-        return ending.whole(Wait(why.UNTOLD))
+        return ending.untold(why.HOLED, is_whole=True)
     return None
 
 
+# What the path did.
+
+
+def lacks_data(ending: Ending) -> Gap | None:
+    missing = ending.dialogue.missing
+    if missing is None or ending.at <= missing[2]:
+        return None
+    return ending.whole(Wait(why.NEVER_ARRIVED, NAMES[1 - missing[0]], NAMES[missing[0]]))
+
+
+def was_overflowed(ending: Ending) -> Gap | None:
+    if ending.at > ending.dialogue.overflowed_until or ending.is_at_once:
+        return None
+    return ending.whole(Wait(why.ACCEPT_QUEUE, *NAMES), why.HANDSHAKE)
+
+
+def was_forgotten(ending: Ending) -> Gap | None:
+    """What follows the first data after a long silence, which nobody answered."""
+    at = ending.dialogue.forgotten_at
+    if not 0 <= at < ending.at:
+        return None
+    by = ending.each.direction[at]
+    return ending.whole(Wait(why.IDLE_TIMEOUT, NAMES[by], NAMES[1 - by]))
+
+
+def probes_in_vain(ending: Ending) -> Gap | None:
+    probes = ending.dialogue.probes
+    if not probes or ending.at < probes[0]:
+        return None
+    by = ending.each.direction[probes[0]]
+    if ending.at == probes[0]:
+        return ending.whole(Wait(why.KEEP_ALIVE))
+    return ending.whole(Wait(why.KEEP_ALIVE_UNANSWERED, NAMES[by], NAMES[1 - by]))
+
+
 # A reset.
+
+
+def is_of_another(ending: Ending) -> Gap | None:
+    """A reset that the host did not send ends nothing."""
+    if path.foreign_reset(ending.dialogue, ending.at)[0]:
+        return ending.passed(why.ROUND_TRIP)
+    return None
 
 
 def refuses(ending: Ending) -> Gap | None:
@@ -150,7 +214,7 @@ def reacts_at_once(ending: Ending) -> Gap | None:
 
 def gives_up(ending: Ending) -> Gap | None:
     if ending.episode is not None and ending.episode.direction == ending.by:
-        return ending.late(ending.waiting(why.GAVE_UP))
+        return ending.late(why.GAVE_UP)
     return None
 
 
@@ -160,6 +224,15 @@ def aborts(ending: Ending) -> Gap | None:
     if sent[by][at] > acked[by][at] or sent[other][at] > max(0, acked[other][at]):
         return ending.late(why.RESET)
     return None
+
+
+def ends_idle(ending: Ending) -> Gap | None:
+    """Everything was acknowledged, and its sender had nothing to wait for."""
+    return ending.whole(Wait(why.IDLE)) if ending.length_ns >= IDLE_NS else None
+
+
+def resets_early(ending: Ending) -> Gap | None:
+    return ending.untold(why.CLOSED_OR_LOST)
 
 
 # A SYN or SYN-ACK.
@@ -183,12 +256,18 @@ def asks_in_vain(ending: Ending) -> Gap | None:
     dialogue = ending.dialogue
     if dialogue.is_answered:
         return None
-    wait = ending.waiting(why.REFUSED if dialogue.refusals else why.UNTOLD)
-    return ending.whole(wait, why.HANDSHAKE)
+    if not dialogue.refusals:
+        return ending.untold(why.ANSWER_UNSEEN, why.HANDSHAKE, is_whole=True)
+    return ending.whole(ending.waiting(why.REFUSED), why.HANDSHAKE)
 
 
 def repeats_syn(ending: Ending) -> Gap | None:
-    return ending.whole(why.SYN_REPEATED, why.HANDSHAKE)
+    reason = why.SYN_REPEATED
+    if ending.dialogue.is_ecn_blocked:
+        reason = why.ECN_BLOCKED
+    elif ending.by == 0 and path.meets_old_connection(ending.dialogue, ending.at):
+        return ending.whole(Wait(why.OLD_CONNECTION, *NAMES), why.HANDSHAKE)
+    return ending.whole(reason, why.HANDSHAKE)
 
 
 # Whatever else a segment is.
@@ -210,9 +289,13 @@ def repairs(ending: Ending) -> Gap | None:
     episode = ending.episode
     if episode is None or episode.reason is why.SPURIOUS or ending.marks & PROBED:
         return None
-    if episode.reason is why.FAST_RECOVERY:  # a round trip of it is the price of any repair
-        return ending.waited(ending.beyond_ns, episode.wait, why.FAST_RECOVERY)
-    return ending.whole(episode.wait)
+    if episode.reason in (
+        why.FAST_RECOVERY,
+        why.NO_SACK,
+    ):  # a round trip of it is the price of any repair
+        return ending.waited(ending.beyond_ns, episode.wait, episode.reason)
+    doubt = why.LOST_OR_LATE if episode.reason is why.UNTOLD else None
+    return replace(ending.whole(episode.wait), is_sure=episode.is_sure, doubt=doubt)
 
 
 def window_was_zero(ending: Ending) -> Gap | None:
@@ -255,16 +338,37 @@ def lost_upstream(ending: Ending) -> Gap | None:
 def begins_the_capture(ending: Ending) -> Gap | None:
     if ending.heard >= 0 or ending.each.flags[ending.dialogue.first] & SYN:
         return None
-    return ending.late(Wait(why.UNTOLD), ending.rest)
+    return ending.untold(why.BEGUN_LATE, ending.rest)
 
 
 def had_no_room(ending: Ending) -> Gap | None:
-    """The window left less than was to send."""
+    """The window left less than was to send. If that is below a segment, a timer has to expire
+    before the sender fills it (persist timer)."""
     each, at, by = ending.each, ending.at, ending.by
-    edge = each.edge[by][at]
-    if ending.rest in WINDOWS or 0 <= edge <= each.sent[by][at] + each.mss_bytes[at]:
-        return ending.late(why.UNTOLD, ending.rest)
+    edge, full = each.edge[by][at], each.mss_bytes[at]
+    if 0 <= each.window[ending.other][at] < full and ending.length >= edge - each.sent[by][at]:
+        return ending.late(ending.waiting(why.SILLY_WINDOW), ending.rest)
+    if ending.rest in WINDOWS or 0 <= edge <= each.sent[by][at] + full:
+        return ending.untold(why.WINDOW_OR_LATE, ending.rest)
     return None
+
+
+def was_idle(ending: Ending) -> Gap | None:
+    """A client that asks for something new long after everything was answered and acknowledged:
+    a person's pause, or a connection that is kept for later."""
+    each, at = ending.each, ending.at
+    heard = each.acked[1][at] >= each.sent[1][at] and each.acked[0][at] >= each.sent[0][at]
+    is_turn = ending.heard >= 0 and ending.by == 0
+    if is_turn and heard and ending.late_ns >= IDLE_NS and not _was_asked(ending):
+        return ending.late(Wait(why.IDLE), ending.rest)
+    return None
+
+
+def _was_asked(ending: Ending) -> bool:
+    """Whether the last data before was its sender's: nothing answered it."""
+    each, number = ending.each, bisect_left(ending.each.carrying, ending.at) - 1
+    before = each.carrying[number] if number >= 0 else -1
+    return before >= ending.dialogue.first and each.direction[before] == ending.by
 
 
 def may_be_repeated(ending: Ending) -> Gap | None:
@@ -277,7 +381,7 @@ def may_be_repeated(ending: Ending) -> Gap | None:
     goes_on = before >= ending.dialogue.first and each.direction[before] == ending.by
     is_late = ending.late_ns >= min(LEAST_TIMER_NS, 2 * ending.far.rtt_ns)
     if goes_on and is_late and ending.hides_losses:
-        return ending.late(why.UNTOLD, ending.rest)
+        return ending.untold(why.LOST_OR_LATE, ending.rest)
     return None
 
 
@@ -314,7 +418,7 @@ def repeats_in_time(ending: Ending) -> Gap | None:
 
 
 def repeats_late(ending: Ending) -> Gap | None:
-    return ending.whole(Wait(why.UNTOLD))
+    return ending.untold(why.ACK_OR_LATE, is_whole=True)
 
 
 def acknowledges_at_once(ending: Ending) -> Gap | None:
@@ -323,7 +427,7 @@ def acknowledges_at_once(ending: Ending) -> Gap | None:
     rest: Reason = why.ROUND_TRIP
     if ending.is_window_full:
         rest = ending.window_limit
-    elif ending.frees_small:
+    elif ending.frees_small and ending.limit is not why.PROGRAM_WINDOW:
         rest = why.NAGLE
     elif ending.released is not None or ending.dialogue.bulk[ending.other] is not None:
         rest = ending.limit
@@ -365,7 +469,7 @@ def delays(ending: Ending) -> Gap | None:
     has_room = ending.room is None or ending.room >= ending.each.length[ending.released]
     if has_room and ending.limit is why.ROUND_TRIP:
         # Nothing that this ACK frees held the data back.
-        return ending.late(why.UNTOLD, ending.limit)
+        return ending.untold(why.ACK_OR_LATE, ending.limit)
     return ending.late(why.DELAYED_ACK, ending.limit)
 
 
@@ -376,7 +480,7 @@ def ends_a_round(ending: Ending) -> Gap | None:
 
 
 def frees_nothing(ending: Ending) -> Gap | None:
-    return ending.late(Wait(why.UNTOLD)) if ending.released is None else None
+    return ending.untold(why.ACK_OR_LATE) if ending.released is None else None
 
 
 def _is_delayed(ending: Ending) -> bool:
@@ -384,7 +488,8 @@ def _is_delayed(ending: Ending) -> bool:
 
 
 CAPTURE: Final = (one_direction, beside_a_hole)
-RESETS: Final = (refuses, reacts_at_once, gives_up, aborts)
+PATH: Final = (lacks_data, was_overflowed, was_forgotten, probes_in_vain)
+RESETS: Final = (refuses, is_of_another, reacts_at_once, gives_up, aborts, ends_idle, resets_early)
 SYNS: Final = (answer_was_lost, opens, asks_in_vain, repeats_syn)
 REPAIRS: Final = (
     completes_handshake,
@@ -399,6 +504,7 @@ DATA: Final = (
     lost_upstream,
     begins_the_capture,
     had_no_room,
+    was_idle,
     may_be_repeated,
     was_not_written,
 )
@@ -415,12 +521,12 @@ NEW_ACKS: Final = (
     frees_nothing,
 )
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
-    "reset": (*CAPTURE, *RESETS),
-    "SYN": (*CAPTURE, *SYNS),
-    "data": (*CAPTURE, *REPAIRS, *DATA),
-    "FIN": (*CAPTURE, *REPAIRS, *FINS),
-    "new ACK": (*CAPTURE, *REPAIRS, *NEW_ACKS),
-    "repeated ACK": (*CAPTURE, *REPAIRS, *REPEATED_ACKS),
+    "reset": (*PATH, *CAPTURE, *RESETS),
+    "SYN": (*PATH, *CAPTURE, *SYNS),
+    "data": (*PATH, *CAPTURE, *REPAIRS, *DATA),
+    "FIN": (*PATH, *CAPTURE, *REPAIRS, *FINS),
+    "new ACK": (*PATH, *CAPTURE, *REPAIRS, *NEW_ACKS),
+    "repeated ACK": (*PATH, *CAPTURE, *REPAIRS, *REPEATED_ACKS),
 }
 """For each kind of segment that ends a gap: the rules in order. If none applies, the reason cannot
 be told."""

@@ -13,7 +13,7 @@ from labs.read.capture.connection_tracking import number_of
 from labs.read.capture.parts import whole_connections
 from labs.read.capture.segment_table import Remarks, Table, remarks
 from labs.read.display.format import terminal_table
-from labs.read.flows.explain import icmp_errors
+from labs.read.flows.path import icmp_errors
 from labs.read.flows.reasons import explained
 from labs.read.flows.verdict import Judge, Verdict
 from labs.read.flows.waits import COLUMNS, Stalls, explained_waits, find_stalls, together

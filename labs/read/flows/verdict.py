@@ -25,8 +25,7 @@ TICK_ERROR: Final = 0.2
 SENTENCES: Final = {
     "copies_removed": "{n} [packet was|packets were] captured twice. The [copy is|copies are] "
     "ignored.",
-    "one_direction": "{this} [has|have] packets of one direction only. No reason is given for "
-    "[its|their] waits.",
+    "one_direction": "{this} [has|have] packets of one direction only. Few reasons can be given.",
     "without_syn": "{this} began before the capture, so [its|their] window scale is unknown.",
     "rtt_unknown": "{this} [has|have] no measurable RTT. Reasons that need it are not given.",
     "holes": "[Once|{n} times] the capture lacks packets. No reason is given for [a wait|waits] "
@@ -82,10 +81,8 @@ class Verdict:
 
     def _describe_place(self) -> str:
         return {
-            "client": "The capture was taken at the client, or at a server whose own output queue "
-            "delays (netem, a shaper).",
-            "server": "The capture was taken at the server, or at a client whose own output queue "
-            "delays (netem, a shaper).",
+            "client": "The capture was taken at the client.",
+            "server": "The capture was taken at the server.",
             "between": "The capture was taken between client and server.",
             "one host": "Client and server are so close that the place of the capture does not "
             "matter.",

@@ -18,7 +18,8 @@ from labs.read.capture import tcp_marks as bits
 from labs.read.capture.segment_table import IN_PARTS, Table, must_fit
 from labs.read.flows.connection_state import ConnectionState, connection_state
 from labs.read.flows.dialogue import Dialogue, Gap
-from labs.read.flows.reasons import NAMES, SENDING, Reason, Wait
+from labs.read.flows.path import NO_FACTS, Facts
+from labs.read.flows.reasons import NAMES, SENDING, Wait
 from labs.read.flows.rtt import distances
 from labs.read.flows.rules import gap_before, wait_instead
 
@@ -71,11 +72,11 @@ class Waits:
         return gap.wait if gap.wait_ns else gap.wait._replace(reason=gap.rest)
 
 
-def explained_waits(segments: Table, errors: Mapping[int, Reason] | None = None) -> Waits:
+def explained_waits(segments: Table, errors: Mapping[int, Facts] | None = None) -> Waits:
     """The waits of a table of segments, whose packets that were captured twice count once.
 
-    `errors` are the connections to which an ICMP error answered, with its reason
-    (`labs.read.flows.explain.icmp_errors`). Accounts, stalls, exchanges, ladders and comments all
+    `errors` are facts of connections that no segment tells
+    (`labs.read.flows.path.icmp_errors`). Accounts, stalls, exchanges, ladders and comments all
     begin here, so that they agree.
     """
     segments, copies = without_copies(segments)
@@ -83,8 +84,8 @@ def explained_waits(segments: Table, errors: Mapping[int, Reason] | None = None)
     long = numpy.flatnonzero(state.gaps_ns() >= LOOKED_AT_NS)
     for (first, last), far in zip(state.edges, distances(state), strict=True):
         begin, end = numpy.searchsorted(long, (first, last))
-        error = (errors or {}).get(int(state.connection[first]))
-        connections.append(Dialogue(state, far, first, last, error))
+        facts = (errors or {}).get(int(state.connection[first]), NO_FACTS)
+        connections.append(Dialogue(state, far, first, last, facts))
         for place in long[begin:end].tolist():
             _look_at(connections[-1], place)
     return Waits(state, connections, copies)
@@ -155,7 +156,7 @@ def stalls(
     segments: DataFrame,
     *,
     min_gap_ms: float = MIN_GAP_MS,
-    errors: Mapping[int, Reason] | None = None,
+    errors: Mapping[int, Facts] | None = None,
 ) -> DataFrame:
     """The stalls of a table of segments (`labs.capture.read`), one row each, ordered by time.
 

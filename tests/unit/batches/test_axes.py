@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from labs.batches import plan_file
 from labs.batches.plan_file import read_plan
 from labs.errors import BadInput
 from tests.plans import of_buffers, plan, refused_at, write_plan
@@ -117,11 +118,15 @@ def test_grid_refuses_a_huge_product_at_its_longest_axis(tmp_path: Path, text: s
     assert refused_at(write_plan(tmp_path, of_buffers(text))) == 3
 
 
-def test_grid_counts_the_product_before_exclusions_against_the_limit(tmp_path: Path) -> None:
+def test_the_product_before_exclusions_counts_against_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write_plan(tmp_path, of_buffers(TWO + "exclude: [{RATE_MBIT: 1}]"))
-    assert read_plan(path, most_points=4).count == 2
+    monkeypatch.setattr(plan_file, "MOST_POINTS", 4)
+    assert read_plan(path).count == 2
+    monkeypatch.setattr(plan_file, "MOST_POINTS", 3)
     with pytest.raises(BadInput, match=r"4 points .* at most 3\."):
-        read_plan(path, most_points=3)
+        read_plan(path)
 
 
 def test_grid_names_the_nearest_parameter(tmp_path: Path) -> None:

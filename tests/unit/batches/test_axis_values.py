@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labs.batches.axis_values import WrongValue, read_range, size, values_of
+from labs.batches.axes import size, values_of
 from labs.drive.parameters.declare import Parameter
 from labs.errors import BadInput
 
@@ -16,6 +16,14 @@ NUMBER = Parameter("rate", float, 1.0, low=-1e6, high=1e6)
 WHOLE = Parameter("count", int, 1, low=-(10**6), high=10**6)
 TEXT = Parameter("kernel", str, "6.1")
 SWITCH = Parameter("capture", bool, False)
+
+
+class At(BadInput):
+    """A refusal and the index of the value in its list, if there is one."""
+
+    def __init__(self, text: str, *index: int) -> None:
+        super().__init__(text)
+        self.index = index
 
 
 @pytest.mark.parametrize(
@@ -35,7 +43,7 @@ SWITCH = Parameter("capture", bool, False)
     ],
 )
 def test_values_of_a_number(given: Any, values: list[float]) -> None:
-    read = values_of(given, NUMBER)
+    read = values_of(given, NUMBER, At)
     assert list(read) == values and {type(value) for value in read} == {float}
     assert size(given) == len(values)
 
@@ -50,7 +58,7 @@ def test_values_of_a_number(given: Any, values: list[float]) -> None:
     ],
 )
 def test_values_of_a_whole_number(given: Any, values: list[int]) -> None:
-    read = values_of(given, WHOLE)
+    read = values_of(given, WHOLE, At)
     assert list(read) == values and {type(value) for value in read} == {int}
 
 
@@ -75,9 +83,9 @@ def test_values_of_a_whole_number(given: Any, values: list[int]) -> None:
     ],
 )
 def test_values_of_refuses(given: Any, parameter: Parameter, index: int | None) -> None:
-    with pytest.raises(WrongValue) as caught:
-        values_of(given, parameter)
-    assert caught.value.index == index
+    with pytest.raises(At) as caught:
+        values_of(given, parameter, At)
+    assert caught.value.index == (() if index is None else (index,))
 
 
 @pytest.mark.parametrize(
@@ -91,9 +99,9 @@ def test_values_of_refuses(given: Any, parameter: Parameter, index: int | None) 
         {"from": 1, "to": 2, "step": float("inf")},
     ],
 )
-def test_read_range_refuses_less_than_two_values(given: Any) -> None:
+def test_size_refuses_less_than_two_values(given: Any) -> None:
     with pytest.raises(BadInput):
-        read_range(given)
+        size(given)
 
 
 def test_size_of_a_range_is_exact_without_its_values() -> None:
@@ -113,7 +121,7 @@ def test_values_of_a_range_are_its_ends_and_between(
 ) -> None:
     high = low * factor
     if high <= 1e6:
-        values = values_of({"from": low, "to": high, "steps": steps, "scale": scale}, NUMBER)
+        values = values_of({"from": low, "to": high, "steps": steps, "scale": scale}, NUMBER, At)
         assert (values[0], values[-1], len(values)) == (low, high, steps)
         assert sorted(set(values)) == list(values)
         assert all(float(f"{value:.6g}") == value for value in values[1:-1])

@@ -85,6 +85,17 @@ def planned() -> tuple[Planned, ...]:
     return plan(find("nagle"), Nagle(testbed="namespaces", size="full", only="off"))
 
 
+class Workers(Worker):
+    """Of two workers, `b` lacks what the first run needs, once; `a` gives an error of the run."""
+
+    def __init__(self) -> None:
+        super().__init__(("RunFailed", "it ended"), {"a": 1, "b": 2})
+
+    def submit(self, function: object, *arguments: object, **how: Any) -> Any:
+        self.returned = (RunFailed if how["workers"] == ["a"] else Missing).__name__, "for now"
+        return super().submit(function, *arguments, **how)
+
+
 def performed(worker: Worker, planned: tuple[Planned, ...], runs: Path) -> dict[str, LabError]:
     engine = cluster.DaskEngine(worker, tell=lambda line: None)
     return perform(planned, Opened(runs), Wanted(engine=engine, keep_going=True))
@@ -95,6 +106,7 @@ def performed(worker: Worker, planned: tuple[Planned, ...], runs: Path) -> dict[
     [
         (("Missing", "a run needs 500 MiB"), Missing, "500 MiB"),
         (("RunFailed", "it ended"), RunFailed, "it ended"),
+        (MemoryError("no more"), RunFailed, "MemoryError: no more"),
         (("an unknown class", "it ended"), RunFailed, "it ended"),
         (None, Damaged, "NoneType"),
         ("a run", Damaged, "str"),
@@ -123,12 +135,25 @@ def test_another_run_than_the_planned_one_is_damaged(
     assert type(error) is Damaged and not list((tmp_path / "runs").glob("*"))
 
 
+def test_a_worker_that_lacks_what_a_run_needs_is_not_left_out(
+    planned: tuple[Planned, ...], tmp_path: Path
+) -> None:
+    """The run is tried on the other worker, and nobody is told of a worker that is left out."""
+    told: list[str] = []
+    engine = cluster.DaskEngine(Workers(), tell=told.append)
+    runs = Opened(tmp_path)
+    failed = perform(planned, runs, Wanted(engine=engine, keep_going=True))
+    (error,) = failed.values()
+    assert type(error) is RunFailed and (told, engine._left_out, engine._say) == ([], {}, {})
+
+
 @pytest.mark.parametrize("refusal", [("unfit", "another kernel"), ModuleNotFoundError("labs\nx")])
 def test_no_worker_can_perform_the_runs(
     refusal: object, planned: tuple[Planned, ...], tmp_path: Path
 ) -> None:
     with pytest.raises(
-        Missing, match=r"none of the 1 workers of .*(another kernel|[(]labs[)])"
+        Missing,
+        match=r"none of the 1 workers of .*(another kernel|[(]ModuleNotFoundError: labs[)])",
     ) as raised:
         performed(Worker(refusal), planned, tmp_path)
     assert "\n" not in str(raised.value)

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from labs.batches.keep import keep, received
-from labs.drive.record.seal import read_seal
+from labs.drive.record.seal import key, read_seal
 from labs.errors import BadInput, Damaged, LabError
-from labs.launch.wanted import Exists, Opened, Performed
+from labs.guest.condition import from_json
+from labs.launch.plan import Planned
+from labs.launch.wanted import Exists, Job, Notice, Opened, Performed, Wanted
 from labs.read.runs.archive import pack
 from labs.read.runs.run import open_run
 from tests.run_folders import inputs, make_run, reseal
@@ -24,16 +26,23 @@ def packed(what: Path, tmp_path: Path) -> bytes:
     return out.read_bytes()
 
 
-def tell(line: str) -> None:
-    raise AssertionError(line)  # nobody waits
+def say(notice: Notice) -> None:
+    raise AssertionError(notice)  # nobody waits
+
+
+def job(run: Path, opened: Opened, *, fresh: bool = False) -> Job:
+    """A job that asks for this run."""
+    asked = dict(open_run(run).inputs)
+    condition = from_json(asked["condition"])
+    planned = Planned("buffers", "", None, condition, asked, key(asked), {}, {}, None, None, None)
+    return Job(planned, opened, Wanted(fresh=fresh))
 
 
 def test_keep_gives_the_run_of_a_worker_its_name(tmp_path: Path) -> None:
     run, runs = make_run(tmp_path / "worker"), tmp_path / "runs"
     opened = Opened(runs)
     for outcome in (Performed(), Exists()):
-        with received(packed(run, tmp_path), runs) as from_worker:
-            assert keep(from_worker, opened, title="both", tell=tell) == outcome
+        assert keep(packed(run, tmp_path), job(run, opened), say) == outcome
     assert read_seal(runs / run.name) == read_seal(run)
     names = sorted(path.relative_to(run) for path in run.rglob("*"))
     assert (
@@ -48,9 +57,9 @@ def test_keep_gives_the_run_of_a_worker_its_name(tmp_path: Path) -> None:
 def test_keep_replaces_a_run_if_it_is_fresh(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     old, new = make_run(runs), make_run(tmp_path / "worker", note=b"new")
-    fresh = open_run(new)
-    assert keep(fresh, Opened(runs), title="both", tell=tell) == Exists()
-    assert keep(fresh, Opened(runs), title="both", tell=tell, fresh=True) == Performed()
+    fresh, content = open_run(new), packed(new, tmp_path)
+    assert keep(content, job(new, Opened(runs)), say) == Exists()
+    assert keep(content, job(new, Opened(runs), fresh=True), say) == Performed()
     assert read_seal(old).digest == fresh.digest
 
 

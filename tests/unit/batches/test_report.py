@@ -101,7 +101,7 @@ def test_failures_keep_their_messages(tmp_path: Path) -> None:
     cells[2] |= {"status": "missing"}
     report = of(tmp_path, cells)
     assert report.failures["message"].tolist() == ["no boot", "changed"]
-    assert "5 are made (1 missing, 1 failed, 1 damaged)" in report.words
+    assert "5 made, 1 missing, 1 failed, 1 damaged" in report.words
 
 
 def test_words_have_the_figures(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_names_and_values_of_axes_are_checked(tmp_path: Path) -> None:
 def test_batch_of_an_index_of_nothing_that_was_made(tmp_path: Path) -> None:
     report = of(tmp_path, every(status="missing"))
     assert len(report.results) == len(report.off()) == 0 and report.counts["missing"] == 8
-    assert "of which 0 are made (8 missing)" in report.words
+    assert "8 rows: 8 missing" in report.words
     with pytest.raises(BadInput, match="headline"):
         report.chart()
     assert len(report.about) > 0 and "8 missing" in repr(report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -71,8 +70,7 @@ def test_student_presets_fit_the_classroom(tmp_path: Path) -> None:
     """KERNEL where a notebook has one kernel; the link where it has a rate and a delay."""
     names = ("00-start-here", "03-nagle-and-delayed-ack", "06-kernels-compared", "10-batch-report")
     notebooks = [str(NOTEBOOKS / f"{name}.ipynb") for name in names]
-    archive = tmp_path / "copies.zip"
-    words = ["--set", "KERNEL=6.12", "--link", "100x40", "--recorded", "--zip", str(archive)]
+    words = ["--set", "KERNEL=6.12", "--link", "100x40", "--recorded"]
     assert main(["student", *notebooks, "--into", str(tmp_path / "copies"), *words]) == 0
     start, nagle, compared, _ = (
         parameters_of(tmp_path / "copies" / f"{name}.ipynb") for name in names
@@ -80,26 +78,8 @@ def test_student_presets_fit_the_classroom(tmp_path: Path) -> None:
     assert (start["KERNEL"], start["RATE_MBIT"], start["DELAY_MS"]) == ("6.12", 100, 40)
     assert (nagle["KERNEL"], nagle["DELAY_MS"], nagle["TESTBED"]) == ("6.12", 0, "recorded")
     assert compared["KERNEL"] == "6.1,5.10,6.12,7.2"
-    content = archive.read_bytes()
-    assert zipfile.ZipFile(archive).namelist() == [f"{name}.ipynb" for name in names]
-    words.append("--force")
-    assert main(["student", *notebooks, "--into", str(tmp_path / "copies"), *words]) == 0
-    assert archive.read_bytes() == content
     text = (tmp_path / "copies" / "00-start-here.ipynb").read_text()
     assert 'KERNEL = \\"6.12\\"                 # the kernel' in text
-
-
-@pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_student_keeps_an_existing_file(
-    more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing is written, not even the copies."""
-    archive, into = tmp_path / "thesis.zip", tmp_path / "copies"
-    archive.write_text("mine")
-    assert main(["student", START, "--into", str(into), "--zip", str(archive), *more]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"{archive} exists" in line and "--force" in line
-    assert archive.read_text() == "mine" and not into.exists()
 
 
 @pytest.mark.parametrize(

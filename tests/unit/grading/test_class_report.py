@@ -10,9 +10,9 @@ import pytest
 from labs.catalog import LABS, find
 from labs.cli.__main__ import main
 from labs.grading.answers import GUESS
+from labs.grading.class_report import KERNEL, _about, guesses_of
 from labs.grading.grade_sheet import grade_submission
 from labs.grading.gradebook import gradebook
-from labs.grading.guesses import KERNEL, _about, guesses_of
 from labs.grading.submissions import submissions
 from labs.read.exercises.exercise import Guess, of_lab
 from labs.read.notebook_file import assignments, parameters, read_notebook

@@ -12,7 +12,7 @@ import labs
 from labs.catalog import find
 from labs.drive.record.seal import verify
 from labs.errors import BadInput
-from labs.grading.grade_sheet import grade_file
+from labs.grading.grade_sheet import RunEvidence, grade_file
 from labs.read.exercises.graded_answer import MISSING, RIGHT, UNREADABLE, WRONG
 from labs.read.runs import recorded
 from tests.run_folders import reseal
@@ -272,3 +272,14 @@ def test_grade_file_reads_no_folder_of_runs(runs: str, tmp_path: Path) -> None:
             cell["source"] = f'TESTBED = "virtual"\nRUNS = "{runs}"\n'
     write(path, notebook)
     assert grade_file(path).points == 3
+
+
+def test_run_has_the_parameters_that_were_requested() -> None:
+    run = RunEvidence("6.1", find("buffers")).run("default", delay_ms=22.0)
+    assert run is not None
+    assert (run.condition, run.link.asked.delay_ms) == ("default", 22.0)
+    assert run.kernel.release.startswith("6.1.")
+
+
+def test_run_that_is_not_recorded_is_none() -> None:
+    assert RunEvidence("6.1", find("buffers")).run("default", delay_ms=23.0) is None

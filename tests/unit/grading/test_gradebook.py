@@ -12,18 +12,15 @@ import pytest
 
 from labs.cli.__main__ import main
 from labs.errors import BadInput, Missing
-from labs.grading.class_report import describe
+from labs.grading.class_report import Guesses, guesses_of
 from labs.grading.grade_sheet import grade_submission
-from labs.grading.grade_tables import as_csv
-from labs.grading.gradebook import EqualSheets, Gradebook, gradebook
-from labs.grading.guesses import Guesses, guesses_of
+from labs.grading.gradebook import Gradebook, as_csv, gradebook
 from labs.grading.student_copy import copy_for_students
 from labs.grading.submissions import submissions
-from tests.student_work import RIGHT, class_of
+from tests.student_work import class_of
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 START = "00-start-here"
-WRONG_LIMIT = {**RIGHT, "limit": '"send buffer"'}
 
 
 def handed_in(folder: Path, answers: dict[str, str], name: str = START) -> Path:
@@ -81,42 +78,6 @@ def test_gradebook_tells_what_is_double_renamed_or_empty(course: Path) -> None:
     assert bob.remarks == ["homework.ipynb: renamed from 00-start-here.ipynb."]
 
 
-def test_gradebook_names_a_group_with_equal_sheets_once(course: Path) -> None:
-    for name in ("carl", "carl/again", "Ann"):
-        handed_in(course / name, {"bdp_mib": "2,62", "guess_both_mib_s": "114"})
-    book = graded(course)
-    assert book.equal == (EqualSheets(START, ("Ann", "bob", "carl")),)
-    assert "".join(describe(book)).count("Ann, bob, carl") == 1
-    marks = {
-        row["student"]: row["equal sheets"] for row in csv.DictReader(as_csv(book).split("\n"))
-    }
-    assert marks == {
-        "'=eve": "",
-        "Ada Lovelace (123)": "",
-        **dict.fromkeys(("Ann", "bob", "carl"), "1"),
-    }
-    assert [student.remarks for student in book.students if student.name == "Ann"] == [[]]
-
-
-@pytest.mark.parametrize(
-    ("answers", "other"),
-    [
-        ({**RIGHT, "guess_both_mib_s": "114"}, {}),
-        ({**RIGHT, "limit": '"send buffer"'}, {}),
-        ({**RIGHT, "limit": "None", "guess_both_mib_s": "114"}, {}),
-        ({**WRONG_LIMIT, "guess_both_mib_s": "114"}, {"guess_both_mib_s": "113"}),
-        ({**WRONG_LIMIT, "guess_both_mib_s": "114"}, {"limit": '"receive window"'}),
-    ],
-    ids=["all right", "no guess", "one missing", "another guess", "another answer"],
-)
-def test_gradebook_has_no_group_for_what_is_equal_by_chance(
-    tmp_path: Path, answers: dict[str, str], other: dict[str, str]
-) -> None:
-    handed_in(tmp_path / "ann", answers)
-    handed_in(tmp_path / "bob", answers | other)
-    assert graded(tmp_path).equal == ()
-
-
 def test_gradebook_escapes_the_names_of_files(course: Path) -> None:
     for folder in ("\x1b[2J", "again"):
         handed_in(course / "dan" / folder, {})
@@ -128,7 +89,12 @@ def test_gradebook_escapes_the_names_of_files(course: Path) -> None:
 
 def test_totals_count_answers_and_hints(course: Path) -> None:
     first = graded(course).totals[0]
-    assert (first.question, first.right, first.answered, first.handed_in) == ("bdp_mib", 1, 2, 2)
+    assert (first.exercise.name, first.right, first.answered, first.handed_in) == (
+        "bdp_mib",
+        1,
+        2,
+        2,
+    )
     assert "decimal point" in next(iter(first.wrong))
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from labs.drive.kernel.programs import python
 from labs.launch.code_digest import code_of, copied, digest
-from labs.launch.inventory import python
 
 LABS = Path(__file__).parents[3] / "labs"
 BUFFERS = "labs.experiments.buffers.experiment"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from labs.catalog import find
+from labs.drive.kernel import programs
 from labs.drive.testbed import vagrant_up
 from labs.drive.testbeds import TESTBEDS
 from labs.errors import Missing, RunFailed
@@ -58,7 +59,7 @@ def test_make_seals_no_run_whose_output_cannot_be_read(
     """A program on the host wrote what its parser refuses; nothing of the run is kept."""
     (planned,) = plan.plan(find("nagle"), Nagle(testbed="namespaces", only="off"))
     job = Job(planned, Opened(tmp_path), Wanted())
-    monkeypatch.setattr(inventory, "versions", lambda names, interpreter: {})
+    monkeypatch.setattr(programs, "versions", lambda names, interpreter: {})
 
     def write(argv: tuple[str, ...], staging: Path, on_line: object) -> None:
         (staging / "client").mkdir()

@@ -167,7 +167,7 @@ def test_slot_counts_the_memory_of_runs_that_have_just_begun(
             slots.slot("second", lambda: bool(told), told.append),
         ):
             pytest.fail("the same memory was given twice")
-        assert told[0].startswith(f"waiting for memory: {2 * TOUCHED_MIB - 1} MiB are free; ")
+        assert told[0].startswith(f"for memory: {2 * TOUCHED_MIB - 1} MiB are free; ")
         monkeypatch.setattr(slots, "SETTLED_S", 0.0)
         with slots.slot("second", never, pytest.fail):
             pass

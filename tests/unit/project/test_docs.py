@@ -70,9 +70,8 @@ def parsers(name: str, *words: str) -> dict[str, Arguments]:
     """The parser of a command, with its first words, by "", and those of its verbs."""
     module = importlib.import_module(f"labs.cli.{name}")
     parser = prepare(name, words).parser
-    choices = next((of.choices for of in parser._actions if isinstance(of.choices, dict)), {})
     verbs = {verb: prepare(name, [verb]).parser for verb in getattr(module, "VERBS", ())}
-    return {"": parser, **choices, **verbs}
+    return {"": parser, **verbs}
 
 
 def flags(parsers: Mapping[str, Arguments]) -> set[str]:

@@ -79,30 +79,27 @@ def test_a_kit_is_used_by_its_digest(tmp_path: Path) -> None:
     assert {
         str(path.relative_to(made.folder)) for path in made.folder.rglob("*") if path.is_file()
     } == {kit.MANIFEST, *CONTENTS}
-    kit.choose(kit.NONE)
-    assert kit.in_use() is None
 
 
 def test_its_root_has_one_digest_whatever_a_run_starts(tmp_path: Path) -> None:
     made = used(tmp_path)
-    root = made.root(["nginx"])
-    assert root.as_inputs()["tools"] == made.root([]).as_inputs()["tools"]
-    assert root.as_inputs()["libraries"] == {}
-    assert root.versions == made.manifest.programs
-    assert root.files["usr/bin/nginx"].executable
-    assert root.interpreter[-1] == made.folder / "root/usr/bin/python3"
+    assert made.inputs["tools"] == {"kit": made.root_digest}
+    assert made.inputs["libraries"] == {}
+    assert made.versions(made.programs(["nginx"])) == made.manifest.programs
+    assert made.files["usr/bin/nginx"].executable
+    assert made.interpreter[-1] == made.folder / "root/usr/bin/python3"
     with pytest.raises(Missing):
-        made.root(["nginx", "nghttp"])
+        made.programs(["nginx", "nghttp"])
 
 
 def test_another_kernel_in_a_kit_leaves_the_root_as_it_is(tmp_path: Path) -> None:
-    before = used(tmp_path).root([]).tools
+    before = used(tmp_path).inputs
     more = CONTENTS | {f"kernels/{'0' * 64}/config": b"CONFIG_64BIT=y"}
     files = manifest()["files"]
     content = more[f"kernels/{'0' * 64}/config"]
     files[f"kernels/{'0' * 64}/config"] = [sha256(content).hexdigest(), "644", len(content)]
     other = kit.use(written(tmp_path / "other.tar.xz", manifest(files=files), more))
-    assert other.root([]).tools == before
+    assert other.inputs == before
 
 
 def test_kernels_of_the_kit_in_use_are_searched_before_the_user_s(tmp_path: Path) -> None:
@@ -234,13 +231,13 @@ def test_an_installed_kit_is_used_unless_another_was_chosen(
     written(installed, manifest(), CONTENTS)
     first = kit.in_use()
     assert first is not None
+    kit.choose("0" * 64, kit.MADE)
+    assert kit.in_use() == first
     newer = manifest(kernels={"0" * 64: "6.1.193-1"})
     written(installed, newer, CONTENTS)
     second = kit.in_use()
     assert second is not None
     assert second.digest == sha256(as_bytes(newer)).hexdigest() != first.digest
-    kit.choose(kit.NONE)
-    assert kit.in_use() is None
     installed.unlink()
     kit.choose(first.digest)
     assert kit.in_use() == first

@@ -19,6 +19,7 @@ from labs.drive.kernel.watchdog import (
     Limits,
     Reading,
     Watchdog,
+    addresses,
 )
 
 SPINNING, SILENT, STILL = 30, 3600, 600
@@ -116,3 +117,10 @@ def test_gauges_of_a_kernel_whose_memory_ends_read_nothing(
         reading = Gauges(b"").read(os.getpid())
         del first  # or the memory cannot be closed
     assert reading == (Reading(0, 0) if bytes_left == NETWORK_SOFTIRQS.size else None)
+
+
+def test_addresses_are_empty_for_what_has_no_symbols() -> None:
+    assert addresses(b"#!/bin/sh\n", ("jiffies",)) == {}
+    program = Path("/bin/sh").read_bytes()
+    for length in (5, 0x28, 0x3F, 1000, len(program) - 64, len(program)):
+        assert addresses(program[:length], ("time_travel_time",)) == {}

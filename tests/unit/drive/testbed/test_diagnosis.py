@@ -134,7 +134,6 @@ def test_tools_missing_come_with_the_command_that_installs_them(
     assert {check.name for check in checks if not check.needed} == set(diagnosis.OPTIONAL_TOOLS)
     assert not any(check.ok for check in checks)
     assert "--client wget" in next(check.finding for check in checks if check.name == "wget")
-    assert not diagnosis.guest_python().ok
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces of the machine need root")

@@ -10,6 +10,7 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from labs.catalog import find
+from labs.drive.kernel.programs import programs
 from labs.errors import Missing
 from labs.experiments.sweeps import conditions as sweeps
 from labs.experiments.sweeps import figures as charts
@@ -17,7 +18,6 @@ from labs.experiments.sweeps.conditions import Parameters as Sweeps
 from labs.experiments.sweeps.figures import SERIES
 from labs.experiments.sweeps.results import Results
 from labs.guest.condition import Condition
-from labs.launch import inventory
 from labs.read.readings.instruments import carried
 from tests.real_runs import known, sweeps_study
 
@@ -41,7 +41,7 @@ def test_tools_name_the_package_of_iperf3(monkeypatch: pytest.MonkeyPatch) -> No
         shutil, "which", lambda name, **given: None if name == "iperf3" else which(name, **given)
     )
     with pytest.raises(Missing) as error:
-        inventory.programs(sweeps.tools(every()["default"]))
+        programs(sweeps.tools(every()["default"]))
     assert str(error.value) == "iperf3 is not installed. On Debian: apt-get install iperf3"
 
 
