@@ -163,7 +163,7 @@ def drawn(*rows: dict[str, Any]) -> Figure:
     return labs.charts.witnesses.ratios(Table(rows, columns=list(COLUMNS)))
 
 
-def words_of(figure: Figure) -> list[str]:
+def texts_of(figure: Figure) -> list[str]:
     return [str(words.text) for words in figure.layout.annotations]
 
 
@@ -189,7 +189,7 @@ def test_ratios_shade_the_margin_and_name_the_testbeds() -> None:
 
 
 def test_ratios_every_condition_has_its_words() -> None:
-    words = words_of(drawn(*ROWS))
+    words = texts_of(drawn(*ROWS))
     assert "<b>shaped</b> <b>0.99</b> (0.98 to 1), 5 runs, 2 disturbed" in words
     assert any("not compared" in text for text in words)
     assert any("undecided: 3 runs counted" in text for text in words)
