@@ -179,7 +179,7 @@ def test_help_of_run_has_the_flags_of_the_lab(capsys: pytest.CaptureFixture[str]
         (["run", "queues", "--congestion", "bbr"], ": labs new mylab --flows"),
         (
             ["batch", "plan.yaml", "--zzz"],
-            "--zzz is not a flag of labs batch; see labs batch --help",
+            "--zzz is not a flag of labs batch; allowed: --help, --of, --into",
         ),
         (["doctor", "virtal"], "did you mean virtual?"),
         (

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from labs.drive.kernel import build, check, store
+from labs.drive.kernel import build, store
 from labs.drive.kernel.build import Progress
 from labs.drive.kernel.options import fragment_text, options_of, verify_options
 from labs.drive.kernel.versions import PATCHES, SERIES, read_kernel_spec
@@ -48,7 +48,7 @@ def test_environment_takes_nothing_of_the_users_own(
 
 def test_needs_names_the_missing_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gcc").touch(0o755)
-    monkeypatch.setattr(check, "PATH", str(tmp_path))
+    monkeypatch.setattr(build, "PATH", str(tmp_path))
     with pytest.raises(Missing, match=r"apt-get install bc binutils bison flex make") as refused:
         build.needs()
     assert " gcc" not in str(refused.value)

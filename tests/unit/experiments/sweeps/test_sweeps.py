@@ -42,7 +42,7 @@ def test_tools_name_the_package_of_iperf3(monkeypatch: pytest.MonkeyPatch) -> No
     )
     with pytest.raises(Missing) as error:
         programs(sweeps.tools(every()["default"]))
-    assert str(error.value) == "iperf3 is not installed. On Debian: apt-get install iperf3"
+    assert str(error.value) == "iperf3 is not installed. Run: apt-get install -y iperf3"
 
 
 STUDY = sweeps_study()

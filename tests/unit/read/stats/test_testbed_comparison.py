@@ -371,7 +371,7 @@ def test_on_testbed_without_a_second_study_says_how_to_make_it(tmp_path: Path) -
     assert alone.compare(other).empty
     with pytest.raises(BadInput, match="there is no study of these conditions on vagrant"):
         other.repetitions()
-    with pytest.raises(BadInput, match=r"recorded cannot be the second testbed\. Allowed: vagrant"):
+    with pytest.raises(BadInput, match="Allowed: namespaces, vagrant"):
         alone.on_testbed("recorded")
 
 
