@@ -334,7 +334,7 @@ def test_load_folder_of_an_added_lab_changes_nothing_else(tmp_path: Path) -> Non
     assert "--words" in labs("run", "echo", "--help")
     assert "echo" in labs("run", "--help")
     groups = [line.strip() for line in labs("run", "echo", "--help").splitlines()]
-    assert groups.index("No delay (none)") < groups.index("Two delays (delays)")
+    assert groups.index("No delay (none):") < groups.index("Two delays (delays):")
     steps = json.loads(labs("run", "echo", "--dry-run", "--json"))
     assert [(step["group"], step["condition"]) for step in steps["conditions"]] == [
         ("none", "here"),
