@@ -149,6 +149,11 @@ def causes(pair: Pair) -> Iterator[str]:
         yield f"kernel: Linux {version.a} was recorded, and {version.b} is built here"
     if build and not version:
         yield "kernel: the same version, but another build (compiler, options or patches)"
+    if kit := changed.pop("tools.kit", None):
+        recorded = f"the kit {str(kit.a)[:12]}" if kit.a else "the programs of its machine"
+        yield f"kit: recorded with {recorded}, and the kit {str(kit.b)[:12]} is in use"
+        programs = ("tools.", "libraries.")
+        changed = {name: value for name, value in changed.items() if not name.startswith(programs)}
     tools = [change for change in changed.values() if _is_new_version(pair, change)]
     yield from (f"tool: {change}" for change in tools)
     if "code" in changed:
