@@ -64,3 +64,11 @@ def test_causes_begin_with_the_kernel_and_end_with_builds(tmp_path: Path) -> Non
         "library",
         "tool",
     ]
+
+
+def test_a_kit_in_place_of_the_programs_of_a_machine_is_one_cause(tmp_path: Path) -> None:
+    of_kit: dict[str, Any] = {"tools": {"kit": "8" * 64}, "libraries": {}}
+    again = made(tmp_path / "b", note=b"x", **of_kit)
+    repeated = judged(BUFFERS, made(tmp_path / "a"), again)
+    assert repeated.grade == WITHIN
+    assert [cause.partition(":")[0] for cause in repeated.causes] == ["kit"]
