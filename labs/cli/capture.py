@@ -121,6 +121,8 @@ def main_graph(args: Namespace) -> Answer:
     )
     times_ns = segments["time_ns"][segments["connection"] == chosen]
     lasts_s = float(times_ns.max() - times_ns.min()) / 1e9
+    if args.from_s > lasts_s:
+        raise BadInput(f"--from-s {args.from_s:g} is after the end, {lasts_s:.3g} s. Give less")
     end_s = min(to_s, lasts_s)
     drawn = f"connection {chosen}"
     if args.from_s > 0 or to_s < lasts_s:

@@ -202,6 +202,8 @@ def prepare(name: str, words: Sequence[str]) -> Prepared:
     module = import_module(f"labs.cli.{name}")
     verbs: dict[str, Verb] = getattr(module, "VERBS", {})
     prog = f"labs {name}"
+    if verbs and words[:1] == ["--json"]:
+        words = [*words[1:], *words[:1]]
     if words and (verb := verbs.get(words[0])):
         arguments = (*verb.arguments, JSON)
         parser = Arguments(arguments, prog=f"{prog} {words[0]}", description=verb.help)

@@ -44,7 +44,11 @@ def main_make(args: Namespace) -> Answer:
             "kernels": [kernel.source for kernel in kernels],
             "out": args.out and str(args.out),
         }
-        return Answer(plan, _lines({name: str(value) for name, value in plan.items()}))
+        words = {
+            name: ", ".join(value) if isinstance(value, list) else value or "-"
+            for name, value in plan.items()
+        }
+        return Answer(plan, _lines(words))
     before = _root_in_use()
     made = kit_maker.make(
         args.more, kernels, args.out, tell=lambda line: print(line, file=sys.stderr)
@@ -56,12 +60,12 @@ def _newest_kernels() -> tuple[Any, ...]:
     """The newest kernel of each series that is built here and needs none of this machine's
     libraries; Missing if there is none."""
     from labs.drive.kernel.build import LINK
-    from labs.drive.kernel.store import kernels_of, own_store, record, shared_stores
+    from labs.drive.kernel.store import kernels_of, record, stores
     from labs.drive.kernel.versions import age, series_of
 
     built = [
         kernel
-        for store in (own_store(), *shared_stores())
+        for store in reversed(tuple(stores()))
         for kernel in reversed(kernels_of(store))
         if record(kernel.folder).get("link") == LINK
     ]

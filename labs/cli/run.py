@@ -145,9 +145,12 @@ def preview(lab: Lab, parameters: LabParameters) -> dict[str, Any]:
 
 
 def run_names(lab: Lab, parameters: LabParameters) -> dict[str, str]:
-    """The names of the runs by condition; empty if the kernel is not built."""
+    """The names of the runs by condition; empty without the kernel, or before there is a kit."""
+    from labs.drive.kernel.kit import in_use
     from labs.launch.plan import plan
 
+    if parameters.where.virtual_time and in_use() is None:
+        return {}  # the first run makes the kit
     try:
         return {run.condition.name: run.name for run in plan(lab, parameters)}
     except Missing:  # without a kernel the commands can still be shown
@@ -159,7 +162,7 @@ def as_script(steps: Mapping[str, Any]) -> str:
     often = ""
     if steps["repetitions"] is not None:
         often = "; {} to {} runs, in shuffled order".format(*steps["repetitions"])
-    first = "machines" if TESTBEDS[steps["testbed"]].machines else "kernel"
+    first = "machines" if TESTBEDS[steps["testbed"]].machines else "kernel and a kit"
     parts = []
     for condition in steps["conditions"]:
         name = f"{steps['lab']} {condition['condition']}"

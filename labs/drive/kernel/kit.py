@@ -22,6 +22,7 @@ import json
 import lzma
 import os
 import platform
+import re
 import tarfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -165,14 +166,19 @@ def in_use() -> Kit | None:
     if INSTALLED.is_file():
         return _unpacked(INSTALLED)
     made = _named_by(MADE)
-    return read(made) if made else None
+    return read(made) if made and (private_folder(KITS, make=False) / made).is_dir() else None
 
 
 def _named_by(file_name: str) -> str:
     """The digest of a kit in this file, or nothing."""
     try:
         with os.fdopen(opened_file(KITS, file_name, os.O_RDONLY), encoding="utf-8") as file:
-            return file.read(100).strip()
+            digest = file.read(100).strip()
+        if digest in ("", "none"):  # the latter: before every run had a kit
+            return ""
+        if re.fullmatch("[0-9a-f]{64}", digest):
+            return digest
+        raise ValueError(f"{digest[:20]!r} is no digest. {REPAIR}")
     except (FileNotFoundError, Missing):  # a user without a home has no cache
         return ""
     except (OSError, ValueError) as error:

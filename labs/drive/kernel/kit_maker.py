@@ -26,11 +26,11 @@ from labs.drive.kernel.boot import PATH
 from labs.drive.kernel.guest_root import BIN, LIB
 from labs.drive.kernel.kept_copy import CHANGED_S, content_digest
 from labs.drive.kernel.kit import KERNELS, LICENCES, MANIFEST, ROOT, Entry, Kit, Manifest
-from labs.drive.kernel.store import CONFIG, PATCHES, PROGRAM, RECORD, Kernel
+from labs.drive.kernel.store import CONFIG, PATCHES, PROGRAM, RECORD, Kernel, kernels_of
 from labs.drive.record.disk import owned_folder, whole_file, written_to
 from labs.drive.record.removal import say
 from labs.drive.testbed.packages import KIT_TOOLS
-from labs.errors import LabError, Missing
+from labs.errors import BadInput, LabError, Missing
 from labs.guest.programs.init import PYTHON
 
 MAKING = ".making-"
@@ -78,6 +78,7 @@ def make(
     """
     kit.check_architecture()
     chosen, lacking = choice(more)
+    kernels = kernels or _kernels_in_use()
     tell(f"making a kit of {len(chosen)} programs of this machine")
     if lacking:
         tell(f"not installed, so not in the kit: {', '.join(lacking)}")
@@ -102,13 +103,25 @@ def make(
     if out is not None:
         tell(f"packing {out}")
         _pack(folder, content, sorted(files), out)
+    whole = kit.read(folder.name)
     kit.choose(folder.name, named_in)
-    return kit.read(folder.name)
+    return whole
+
+
+def _kernels_in_use() -> Sequence[Kernel]:
+    """The kernels of the kit in use, which another kit made here has as well."""
+    with suppress(LabError):  # a damaged kit is replaced
+        used = kit.in_use()
+        return kernels_of(used.kernels) if used else ()
+    return ()
 
 
 def choice(more: Iterable[str] = ()) -> tuple[dict[str, Path], tuple[str, ...]]:
     """The paths of the programs that a kit made here has, by name, and the names of those that it
-    lacks; Missing if one of `more` is not installed."""
+    lacks; Missing if one of `more` is not installed, BadInput for a path."""
+    for name in more:
+        if "/" in name:
+            raise BadInput(f"--with {name} is a path. Allowed: the name of a program in {PATH}")
     had: set[str] = set()
     with suppress(LabError):  # a damaged kit is replaced
         used = kit.in_use()

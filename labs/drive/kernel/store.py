@@ -73,8 +73,9 @@ def stores() -> Iterator[Path]:
     """All stores in the order in which they are searched, one by one: a user without a home folder
     has no own store and may not need it."""
     yield from shared_stores()
-    if kit := in_use():
-        yield kit.kernels
+    with contextlib.suppress(Damaged):  # a run refuses a damaged kit; kernels elsewhere need none
+        if kit := in_use():
+            yield kit.kernels
     yield own_store()
 
 

@@ -140,6 +140,7 @@ def test_main_graph_draws_three_seconds_by_default(
     stopped = FOLDER / "stopped-reader.pcap"
     assert told(capsys, *graph, stopped)["to_s"] == 3
     assert told(capsys, *graph, stopped, "--from-s", 1)["to_s"] == 4
+    assert "after the end" in refused(capsys, *graph, stopped, "--from-s", 9000)
     whole = told(capsys, *graph, stopped, "--whole")["to_s"]
     assert isinstance(whole, float) and whole > 4
     assert main([*map(str, graph), str(stopped)]) == 0

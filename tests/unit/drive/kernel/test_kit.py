@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import lzma
+import shutil
 import tarfile
 from collections.abc import Callable
 from hashlib import sha256
@@ -241,3 +242,23 @@ def test_an_installed_kit_is_used_unless_another_was_chosen(
     installed.unlink()
     kit.choose(first.digest)
     assert kit.in_use() == first
+
+
+def test_a_choice_that_names_no_kit(tmp_path: Path) -> None:
+    used(tmp_path)
+    chosen = kit.kits_folder() / kit.CHOSEN
+    chosen.write_text("none\n")
+    assert kit.in_use() is None
+    chosen.write_bytes(b"a\0b")
+    with pytest.raises(Damaged):
+        kit.in_use()
+    assert [*store.stores()] == [store.own_store()]
+
+
+def test_a_kit_that_a_run_made_is_made_again_if_it_was_cleared(tmp_path: Path) -> None:
+    made = used(tmp_path)
+    kit.choose(made.digest, kit.MADE)
+    (kit.kits_folder() / kit.CHOSEN).unlink()
+    assert kit.in_use() == made
+    shutil.rmtree(made.folder)
+    assert kit.in_use() is None

@@ -13,7 +13,7 @@ from labs.drive.kernel import kit, kit_maker
 from labs.drive.kernel.boot import PATH
 from labs.drive.kernel.kit_maker import choice, make, ready, sources
 from labs.drive.kernel.programs import programs, python
-from labs.errors import Damaged, Missing
+from labs.errors import BadInput, Damaged, Missing
 
 pytestmark = pytest.mark.skipif(
     shutil.which("ip", path=PATH) is None, reason="iproute2 is not installed"
@@ -130,3 +130,10 @@ def test_a_cache_that_cannot_be_written_is_missing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     with pytest.raises(Missing, match="XDG_CACHE_HOME"):
         ready()
+
+
+@pytest.mark.parametrize("name", ["/usr/bin/perl", "../../bin/ls"])
+def test_a_path_is_no_name_of_a_program(name: str) -> None:
+    with pytest.raises(BadInput):
+        choice([name])
+    assert kit.in_use() is None
