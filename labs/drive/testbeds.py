@@ -66,4 +66,8 @@ VAGRANT = Kind(
     before="make box && vagrant up && ",
 )
 RECORDED = Kind("recorded", "recorded runs; needs only Python")
+SSH = Kind("ssh", "two machines of one's own, reached by ssh", machines=True)
 TESTBEDS = {kind.name: kind for kind in (VIRTUAL, NAMESPACES, VAGRANT, RECORDED)}
+"""Those that a user can name."""
+OF_RUNS = TESTBEDS | {SSH.name: SSH}
+"""Those that a run can have been performed on."""

@@ -12,7 +12,7 @@ import pandas
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from labs.drive.testbeds import TESTBEDS, VIRTUAL
+from labs.drive.testbeds import OF_RUNS, VIRTUAL
 from labs.experiments.nagle.conditions import Parameters
 from labs.experiments.nagle.results import CLAIMS, Results, article
 from labs.experiments.nagle.settings import NGINX_HEAD_BYTES, Settings
@@ -75,7 +75,7 @@ def _time(value: float) -> str:
 
 
 def _has_meaning(row: Mapping[Any, Any], value: float) -> bool:
-    return not TESTBEDS[row["testbed"]].virtual_time or value >= SMALLEST_MS
+    return not OF_RUNS[row["testbed"]].virtual_time or value >= SMALLEST_MS
 
 
 def _stalls(row: Mapping[Any, Any]) -> str:

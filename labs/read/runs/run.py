@@ -19,7 +19,7 @@ from labs.drive.record.stored_files import (
     read_bytes,
     read_json,
 )
-from labs.drive.testbeds import TESTBEDS, Kind
+from labs.drive.testbeds import OF_RUNS, Kind
 from labs.errors import BadInput, Damaged
 from labs.guest.condition import Condition, from_json, read_settings
 from labs.guest.outcome import Buffer, Command
@@ -116,7 +116,7 @@ class Run:
     @property
     def where(self) -> Kind:
         """The testbed as a value."""
-        return TESTBEDS[self.testbed]
+        return OF_RUNS[self.testbed]
 
     @cached_property
     def condition_asked(self) -> Condition:
