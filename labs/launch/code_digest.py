@@ -1,8 +1,8 @@
 """The code that a run can execute: found, hashed, and copied for the run.
 
-It consists of the folder `labs/guest`, which is what runs inside; of the lab's `experiment.py` and
-what that imports of its lab; and, for a run on real machines, of what drives these. The copy
-contains nothing else, so nothing else can be loaded. A run starts at `labs.guest.entry`.
+It consists of the folder `labs/guest`; of the lab's `experiment.py` and the modules of its lab that
+this imports; and, for a run on real machines, of the modules that reach them. The copy contains
+nothing else, so nothing else can be loaded. A run starts at `labs.guest.entry`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every lab keeps to, on its recorded runs. Claims: a verdict has a reason in one line and a
 witness, and with other figures, or with the runs of other conditions, it is another one. Exercises:
 the values by hand are right, and no mistake is. Charts can be drawn of any table. Columns have
-units, and a prediction stands beside its measurement. Parameters refuse what is out of range."""
+units, and each measurement has its prediction. Parameters refuse what is out of range."""
 
 from __future__ import annotations
 

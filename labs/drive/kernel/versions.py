@@ -18,6 +18,7 @@ from labs.errors import BadInput
 
 DEFAULT = "6.1"
 PATCHES = Path(__file__).parent / "patches"
+OF_EVERY_SERIES = ("end-with-tracer", "four-windows", "hz-250", "own-alarms")
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Series:
 
     `releases` of Debian ship its source, in the order in which they are searched; `objects` are
     compiled, which is the length of the progress bar; `patches` are files of the folder of patches,
-    in the order in which they are applied; `fragments` are the files of options. `figures` are
-    those of the check in bytes, a figure of a row as "row.figure"; none of an unsupported series.
+    besides those of every series; `fragments` are the files of options. `figures` are those of the
+    check in bytes, a figure of a row as "row.figure"; none of an unsupported series.
     """
 
     releases: tuple[str, ...]
@@ -37,9 +38,10 @@ class Series:
     figures: Mapping[str, int]
 
     def patch_files(self, folder: Path = PATCHES) -> dict[str, bytes]:
-        """The content of each patch by its name in a kernel's record."""
-        files = [folder / f"{patch}.patch" for patch in self.patches]
-        return {file.name: file.read_bytes() for file in files}
+        """The content of each patch by its name in a kernel's record, in the order in which they
+        are applied: that of their names."""
+        files = (folder / f"{patch}.patch" for patch in (*OF_EVERY_SERIES, *self.patches))
+        return {file.name: file.read_bytes() for file in sorted(files, key=lambda file: file.name)}
 
 
 # Article 4's own figures: skmem_r 73,984 and Recv-Q 62,464 at scale 0, 56 KiB queued at scale 1.
@@ -66,13 +68,9 @@ SERIES = {
         releases=("bullseye",),
         objects=645,
         patches=(
-            "end-with-tracer",
             "5.10/fixed-memory",
-            "four-windows",
-            "hz-250",
             "large-registers",
             "5.10/noise-free-random",
-            "own-alarms",
             "seccomp-calls",
             "seccomp-mode",
             "5.10/seccomp-pages",
@@ -86,12 +84,8 @@ SERIES = {
         releases=("bookworm",),
         objects=624,
         patches=(
-            "end-with-tracer",
             "fixed-memory",
-            "four-windows",
-            "hz-250",
             "large-registers",
-            "own-alarms",
             "seccomp-calls",
             "seccomp-mode",
             "6.1/seccomp-pages",
@@ -105,12 +99,8 @@ SERIES = {
         releases=("trixie",),
         objects=653,
         patches=(
-            "end-with-tracer",
             "fixed-memory",
-            "four-windows",
-            "hz-250",
             "large-registers",
-            "own-alarms",
             "6.12/seccomp-calls",
             "seccomp-mode",
             "seeded-random",
@@ -123,12 +113,8 @@ SERIES = {
         releases=("sid", "forky"),
         objects=669,
         patches=(
-            "end-with-tracer",
             "7.2/fixed-memory",
-            "four-windows",
-            "hz-250",
             "7.2/large-registers",
-            "own-alarms",
             "7.2/random-of-children",
             "7.2/seccomp-mode",
             "seeded-random",

@@ -18,7 +18,7 @@ import pytest
 from labs.drive.kernel import build, store
 from labs.drive.kernel.build import Progress
 from labs.drive.kernel.options import fragment_text, options_of, verify_options
-from labs.drive.kernel.versions import PATCHES, SERIES, read_kernel_spec
+from labs.drive.kernel.versions import OF_EVERY_SERIES, PATCHES, SERIES, read_kernel_spec
 from labs.errors import BadInput, Damaged, Missing, RunFailed
 
 TOP = Path(__file__).parents[4]
@@ -55,7 +55,7 @@ def test_needs_names_the_missing_packages(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_patches_each_say_what_they_are_for_and_are_used() -> None:
-    used = {name for series in SERIES.values() for name in series.patches}
+    used = {*OF_EVERY_SERIES, *(name for series in SERIES.values() for name in series.patches)}
     files = sorted(PATCHES.rglob("*.patch"))
     assert {str(file.relative_to(PATCHES).with_suffix("")) for file in files} == used
     for file in files:
