@@ -32,7 +32,7 @@ from labs.read.capture.reader import read_columns
 from labs.read.capture.segment_table import COUNTS, remarks
 from labs.read.flows.account import FileAccount
 from labs.read.flows.explain import account
-from labs.read.flows.path import icmp_errors
+from labs.read.flows.path import facts_of
 from tests.captures import pcap
 from tests.fuzz_capture import CRASHES, mutated, seeds
 from tests.shells import KINDS
@@ -83,7 +83,7 @@ def joined(inputs: Sequence[Input]) -> FileAccount:
         (table,),
         connection_rows(all_connections),
         remarks([0] * COUNTS),
-        icmp_errors(all_connections),
+        facts_of(all_connections),
     )
 
 

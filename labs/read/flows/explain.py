@@ -44,7 +44,7 @@ from labs.read.flows.connection_state import Array, ConnectionState
 from labs.read.flows.dialogue import Dialogue, Gap
 from labs.read.flows.limits import UNKNOWN_BYTES, Rounds
 from labs.read.flows.losses import Episode
-from labs.read.flows.path import Facts, icmp_errors
+from labs.read.flows.path import Facts, facts_of
 from labs.read.flows.reasons import (
     NAMES,
     NOBODY,
@@ -80,8 +80,8 @@ def explain(path: str | Path, *, connection: int | str | None = None) -> FileAcc
     connection that the capture does not have.
     """
     with whole_connections(path, connection) as parts:
-        held, errors = remarks(parts.reader.counts), icmp_errors(parts.reader.connections)
-        return account(str(path), parts.tables, parts.connections, held, errors)
+        held, facts = remarks(parts.reader.counts), facts_of(parts.reader.connections)
+        return account(str(path), parts.tables, parts.connections, held, facts)
 
 
 def read_account(
@@ -93,8 +93,8 @@ def read_account(
     rows = connection_rows(reader.connections)
     if connection is not None:
         table = table[table["connection"] == number_of(rows, connection)]
-    errors = icmp_errors(reader.connections)
-    return table, account(str(path), (table,), rows, remarks(reader.counts), errors)
+    facts = facts_of(reader.connections)
+    return table, account(str(path), (table,), rows, remarks(reader.counts), facts)
 
 
 def account(
@@ -102,13 +102,13 @@ def account(
     parts: Iterable[Table],
     connections: Sequence[dict[str, Any]],
     held: Remarks,
-    errors: Mapping[int, Facts],
+    facts: Mapping[int, Facts],
 ) -> FileAccount:
     """The account of tables of segments, each with whole connections, and of the rows of these."""
     judge = Judge()
 
     def of_part(segments: Table) -> list[Account]:
-        waits = explained_waits(segments, errors)
+        waits = explained_waits(segments, facts)
         judge.add(waits)
         return [
             _account(file, connection, connections[connection.number])
@@ -120,7 +120,7 @@ def account(
     accounts.sort(key=lambda account: account.connection)
     accounts.sort(key=lambda account: account.rank, reverse=True)
     judged = judge.verdict(held)
-    return FileAccount(file, held, judged, tuple(accounts), _totals(accounts), errors)
+    return FileAccount(file, held, judged, tuple(accounts), _totals(accounts), facts)
 
 
 def _totals(accounts: Sequence[Account]) -> tuple[Total, ...]:

@@ -51,7 +51,7 @@ class Facts:
 NO_FACTS: Final = Facts()
 
 
-def icmp_errors(connections: Array) -> dict[int, Facts]:
+def facts_of(connections: Array) -> dict[int, Facts]:
     """The facts of the connections of a reader that have any, by their numbers."""
     sides = [connections["by_client"], connections["by_server"]]
     both = (sides[0]["syn_seen"] != 0) & (sides[1]["syn_seen"] != 0)

@@ -13,7 +13,7 @@ from labs.read.capture.connection_tracking import number_of
 from labs.read.capture.parts import whole_connections
 from labs.read.capture.segment_table import Remarks, Table, remarks
 from labs.read.display.format import terminal_table
-from labs.read.flows.path import icmp_errors
+from labs.read.flows.path import facts_of
 from labs.read.flows.reasons import explained
 from labs.read.flows.verdict import Judge, Verdict
 from labs.read.flows.waits import COLUMNS, Stalls, explained_waits, find_stalls, together
@@ -111,12 +111,12 @@ def stalls_of(file: Path, connection: str | None, min_gap_ms: float) -> FileStal
     judge = Judge()
 
     def of_part(table: Table) -> tuple[Stalls, int]:
-        waited = explained_waits(table, errors)
+        waited = explained_waits(table, facts)
         judge.add(waited)
         return find_stalls(waited, min_gap_ms=min_gap_ms), len(waited.state)
 
     with whole_connections(file, connection) as capture:
-        held, errors = remarks(capture.reader.counts), icmp_errors(capture.reader.connections)
+        held, facts = remarks(capture.reader.counts), facts_of(capture.reader.connections)
         # As a function, so that each part is freed before the next one is read.
         parts = [*map(of_part, capture.tables)]
     ends = capture.connections

@@ -76,7 +76,7 @@ def explained_waits(segments: Table, errors: Mapping[int, Facts] | None = None) 
     """The waits of a table of segments, whose packets that were captured twice count once.
 
     `errors` are facts of connections that no segment tells
-    (`labs.read.flows.path.icmp_errors`). Accounts, stalls, exchanges, ladders and comments all
+    (`labs.read.flows.path.facts_of`). Accounts, stalls, exchanges, ladders and comments all
     begin here, so that they agree.
     """
     segments, copies = without_copies(segments)
