@@ -282,9 +282,7 @@ class Run:
         """A table of rows, or of columns by name."""
         from pandas import DataFrame  # noqa: PLC0415  making runs needs only Python
 
-        table = DataFrame(content)
-        if table.empty:
-            return DataFrame({"t_s": [], "at_ns": []})
+        table = DataFrame(content if content else {"at_ns": []})
         table.insert(0, "t_s", (table["at_ns"] - self.moments["start"]) / SECOND_NS)
         return table
 

@@ -37,6 +37,8 @@ TYPES = {"B": "u1", "H": "<u2", "I": "<u4", "Q": "<u8"}
 MEMORY_WORDS = tuple(field.name for field in fields(SocketMemory))
 FEWEST_MEMORY_WORDS = 7
 MOST_SIGNED = 2**63 - 1
+OF_EVERY_TABLE = (*inet_diag.PLAIN, *MEMORY_WORDS, *inet_diag.FIELD_NAMES)
+"""The columns of a table without a record."""
 
 
 def sample_columns(data: bytes) -> dict[str, Column]:
@@ -47,6 +49,8 @@ def sample_columns(data: bytes) -> dict[str, Column]:
     Damaged for a record that cannot be read.
     """
     samples = list(inet_diag.records(data))
+    if not samples:
+        return {name: numpy.empty(0) for name in OF_EVERY_TABLE}
     groups = [
         (rows, _Group([samples[row] for row in rows.tolist()], shape).columns())
         for rows, shape in _alike([message for _, message in samples])
