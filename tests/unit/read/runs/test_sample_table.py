@@ -77,6 +77,7 @@ def test_sample_columns_refuses_cut_records() -> None:
             st.binary(min_size=72, max_size=72),
             st.lists(ATTRIBUTE, max_size=5),
         ),
+        min_size=1,
         max_size=4,
     )
 )
